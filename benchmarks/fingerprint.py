@@ -55,7 +55,7 @@ def listed(connection: Connection, namespace: str, required_labels: Iterable[str
 
 
 def _pages(connection: Connection, path: str, kind: type[T], field_selector: str = "") -> Iterator[tuple[EventType, T]]:
-    items = paging.listed(connection, path, kind, field_selector=field_selector)
+    items = paging.list_all(connection, path, kind, field_selector=field_selector)
     yield from ((EventType.ADDED, item) for item in items)
 
 

@@ -28,7 +28,7 @@ from slack.scorer.model import (
 )
 from slack.scorer.scoring import scale_scores, score_nodes
 from slack.simulator.model.node_choice import NodeScoring
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.state import ModelledCluster
 from slack.simulator.runs.engine import Simulation
 from slack.simulator.scenario.scenario import Scenario, parse_scenario
 
@@ -125,14 +125,14 @@ def scenario(own: Pods) -> Scenario:
     return parse_scenario(document, source="benchmarks/scoring/placement.py")
 
 
-def by_number(cluster: Cluster, own: Pods) -> IntArray:
+def by_number(cluster: ModelledCluster, own: Pods) -> IntArray:
     """[P] Return the node of each pod in the order in which they came, -1 where it has none (yet)."""
     place: IntArray = np.full(own.request.shape[1], -1, dtype=np.int64)
     place[np.array(cluster.number, dtype=np.int64) - 1] = cluster.node_of
     return place
 
 
-def balanced_allocation(cluster: Cluster, row: int, now: float) -> IntArray:
+def balanced_allocation(cluster: ModelledCluster, row: int, now: float) -> IntArray:
     """Score as NodeResourcesBalancedAllocation does: 1 less the deviation of both shares, as whole numbers to 100."""
     size = cluster.size
     requests = cluster.kinds[cluster.kind_of[row]].requests[:2, np.newaxis]
@@ -153,7 +153,7 @@ class ByLoad:
         self._capacity = np.repeat(CAPACITY[:, np.newaxis], NODES, axis=1)
         self._came: FloatArray = np.arange(own.request.shape[1], dtype=np.float64) * SECONDS_BETWEEN
 
-    def score(self, cluster: Cluster, row: int, now: float) -> IntArray:
+    def score(self, cluster: ModelledCluster, row: int, now: float) -> IntArray:
         """Return the scores of `slack.scorer.scoring.score_nodes`."""
         own, place = self._own, by_number(cluster, self._own)
         cpu, memory = own.request[:, cluster.number[row] - 1].tolist()

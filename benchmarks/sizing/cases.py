@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from slack.cluster.hold import Hold
-from slack.simulator.runs.baselines import priced
+from slack.simulator.runs.baselines import with_known_prices
 from slack.simulator.scenario.scenario import Scenario, parse_scenario
 from slack.simulator.traces.parquet import read_trace
 from slack.simulator.traces.replay import scenario_of
@@ -66,11 +66,15 @@ def load(case: Case, hold: Hold = Hold.AUTO) -> Scenario:
         # the first two of its days are for learning, as of the other cases
         early = min(LEARNING, (scenario.duration - scenario.warm_up) / 2) + scenario.warm_up
         operator = scenario.operator.model_copy(update={"interval": _LOOKS, "relevant_change": 0.1, "hold": hold})
-        return priced(scenario.model_copy(update={"name": case.name, "warm_up": early, "operator": operator}))[0]
+        return with_known_prices(
+            scenario.model_copy(update={"name": case.name, "warm_up": early, "operator": operator})
+        )[0]
     document = yaml.safe_load(case.file.read_text(encoding="utf-8"))
     if case.is_longer:
         document = longer(document)
-    return priced(parse_scenario({**document, "operator": {**_OPERATOR, "hold": str(hold)}}, source=case.name))[0]
+    return with_known_prices(
+        parse_scenario({**document, "operator": {**_OPERATOR, "hold": str(hold)}}, source=case.name)
+    )[0]
 
 
 def longer(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ bytes.
 import sys
 from html import escape
 
-from slack.simulator.model.kinds import Kind
+from slack.simulator.model.kinds import PodKind
 from slack.simulator.runs.engine import Simulation
 from slack.simulator.scenario.scenario import parse_scenario
 
@@ -32,7 +32,7 @@ STYLE = """
 class _Watched(Simulation):
     """A run that notes when each pod of the burst has its node."""
 
-    def bound(self, row: int, kind: Kind) -> None:
+    def bound(self, row: int, kind: PodKind) -> None:
         super().bound(row, kind)
         if kind.name.endswith("/burst"):
             times = self.__dict__.setdefault("bound_at", [])

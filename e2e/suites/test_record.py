@@ -31,7 +31,7 @@ from e2e.harness.objects import (
     wait_for_running,
     wait_until,
 )
-from slack.simulator.traces.format import NodeRow, PodRow, Trace
+from slack.simulator.traces.format import NodeTraceRow, PodTraceRow, Trace
 from slack.simulator.traces.parquet import read_trace
 
 COMMAND = Path(sys.executable).with_name("resource-slack")
@@ -150,13 +150,13 @@ def _seconds(manifest: Json, kind: str) -> float:
     return (datetime.fromisoformat(at) - created).total_seconds()
 
 
-def ours(trace: Trace) -> list[PodRow]:
+def ours(trace: Trace) -> list[PodTraceRow]:
     """The test's pods: kind's cluster has some of its own."""
     return [row for row in trace.pods if row.namespace == "default"]
 
 
-def by_workload(trace: Trace) -> dict[str, list[PodRow]]:
-    found: dict[str, list[PodRow]] = {}
+def by_workload(trace: Trace) -> dict[str, list[PodTraceRow]]:
+    found: dict[str, list[PodTraceRow]] = {}
     for row in ours(trace):
         found.setdefault(row.workload, []).append(row)
     return found
@@ -169,7 +169,7 @@ def close(first: Iterable[float | None], second: Iterable[float | None], within:
     return all(a is b or (a is not None and b is not None and abs(a - b) <= within) for a, b in pairs)
 
 
-def nodes_of(trace: Trace) -> dict[str, NodeRow]:
+def nodes_of(trace: Trace) -> dict[str, NodeTraceRow]:
     return {row.name: row for row in trace.nodes if row.name.startswith(("old-", "new-"))}
 
 
@@ -333,7 +333,7 @@ def test_prometheus_history_is_the_recording_of_the_same_minutes(
     run("tune", f"--from-trace={out}", "--seeds=1", "--step=0.5", "--largest=0.5", codes=(0, 3))
 
 
-def _facts(rows: dict[str, list[PodRow]]) -> dict[str, Counter[tuple[Any, ...]]]:
+def _facts(rows: dict[str, list[PodTraceRow]]) -> dict[str, Counter[tuple[Any, ...]]]:
     return {
         name: Counter(
             (
@@ -351,7 +351,7 @@ def _facts(rows: dict[str, list[PodRow]]) -> dict[str, Counter[tuple[Any, ...]]]
     }
 
 
-def _node_facts(row: NodeRow) -> tuple[Any, ...]:
+def _node_facts(row: NodeTraceRow) -> tuple[Any, ...]:
     labels = json.loads(row.labels_json)
     kept = {key: labels.get(key) for key in ("pool", "topology.kubernetes.io/zone", "kubernetes.io/arch")}
     return kept, row.taints_json, row.cpu_millis, row.memory_bytes, row.requests_json, row.daemon_json, row.initial

@@ -6,7 +6,7 @@ A command's module is loaded when the command is run; a test holds each line to 
 from pathlib import Path
 
 from slack.cli.terminal.command_entry import CommandEntry
-from slack.cli.terminal.help_layout import Row, Section, rendered
+from slack.cli.terminal.help_layout import HelpRow, Section, render_help
 
 LOOK, SIZE, CLUSTER, SELF = "Look (reads only)", "Choose a size", "In the cluster", "About the command itself"
 """Panels of the help text, in the order in which people need them."""
@@ -133,7 +133,9 @@ EPILOG = (
     "Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -\n\n"
     "Is my slack there? kubectl slack status"
 )
-OPTIONS = Section("Options", (Row("--version", "Print the version."), Row("-h, --help", "Show this message and exit.")))
+OPTIONS = Section(
+    "Options", (HelpRow("--version", "Print the version."), HelpRow("-h, --help", "Show this message and exit."))
+)
 
 
 def program(argv0: str) -> str:
@@ -145,7 +147,7 @@ def help_text(name: str) -> str:
     """Return the program's own help text: every command with its line."""
     panels = dict.fromkeys(entry.panel for entry in ENTRIES)
     sections = [
-        Section(panel, tuple(Row(entry.name, entry.summary) for entry in ENTRIES if entry.panel == panel))
+        Section(panel, tuple(HelpRow(entry.name, entry.summary) for entry in ENTRIES if entry.panel == panel))
         for panel in panels
     ]
-    return rendered(f"{name} COMMAND [FLAGS]", SUMMARY, [*sections, OPTIONS], EPILOG)
+    return render_help(f"{name} COMMAND [FLAGS]", SUMMARY, [*sections, OPTIONS], EPILOG)

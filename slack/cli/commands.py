@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from slack.cli.command_table import ENTRIES, EPILOG, program
-from slack.cli.terminal.candidates import ASK, answered
+from slack.cli.terminal.candidates import ASK, completion_answer
 from slack.cli.terminal.lazy import LazyGroup
 from slack.cli.terminal.output import output_checked
 
@@ -55,4 +55,4 @@ def run() -> None:
 
 def complete(words: list[str]) -> None:
     """Print what may follow these words, as shells and kubectl ask for it."""
-    sys.stdout.write(answered(app, words))
+    sys.stdout.write(completion_answer(app, words))

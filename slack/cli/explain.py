@@ -7,7 +7,7 @@ import typer
 from slack.cli.inputs.dry_run import gather
 from slack.cli.inputs.flag_values import rate
 from slack.cli.inputs.flags import At, Context, Kubeconfig, MinRate, PlaceholderNamespace, PolicyFiles, SnapshotFile
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def explain(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the workload.")] = "default",
     filename: PolicyFiles = None,
     snapshot: SnapshotFile = None,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
@@ -69,7 +69,7 @@ def explain(
         from slack.planner.model.whys import whys
 
         typer.echo("\n".join(lines(found, whys(planned))))
-        if output is Format.WIDE and found.rooms:
+        if output is OutputKind.WIDE and found.rooms:
             _print_rooms(found)
 
 
@@ -87,7 +87,7 @@ def _print_rooms(found: "Explanation") -> None:
         nodes = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in room.nodes)
         counts = map(str, (room.count, room.bound, room.pending))
         table.add_row(f"  {room.policy}", room.shape, room.role, resources_text(room.requests), *counts, nodes or "-")
-    with wide_columns(Format.WIDE):
+    with wide_columns(OutputKind.WIDE):
         print_table(console(), table)
 
 

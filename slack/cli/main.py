@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 try:
     from slack.cli.terminal.ending import end_at_once
-    from slack.cli.terminal.interrupts import guarded
+    from slack.cli.terminal.interrupts import guard_signals
 except KeyboardInterrupt:  # what `guarded` itself needs takes some milliseconds
     raise SystemExit(130) from None
 
@@ -26,7 +26,7 @@ except KeyboardInterrupt:  # what `guarded` itself needs takes some milliseconds
 def main() -> None:
     """Run the program."""
     try:
-        with guarded():
+        with guard_signals():
             if sys.argv[1:] in (["--help"], ["-h"]):  # the one that is asked most: it waits for no library
                 from slack.cli.command_table import help_text, program
                 from slack.cli.terminal.output import output_checked
@@ -44,7 +44,7 @@ def main() -> None:
 
 def complete() -> None:
     """`kubectl_complete-slack`: kubectl looks for a program of this name and runs it with the words so far."""
-    with guarded():
+    with guard_signals():
         from slack.cli.commands import complete as answer
 
         answer(sys.argv[1:])

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from slack.cli.terminal.formats import FileFormat, YamlFile, print_document
-from slack.cli.terminal.problems import Command, Group, UserError
+from slack.cli.terminal.problems import Command, CommandGroup, UserError
 from slack.monitoring.rules import RUNBOOKS
 
 app = typer.Typer(
-    cls=Group,
+    cls=CommandGroup,
     help="Print what Prometheus and Grafana need: rules with alerts, a dashboard.",
     no_args_is_help=True,
     rich_markup_mode=None,

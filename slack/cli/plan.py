@@ -15,14 +15,14 @@ from slack.cli.inputs.flags import (
     PricesFile,
     SnapshotFile,
 )
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.process.exit_codes import INFEASIBLE
 
 
 def plan(
     filename: PolicyFiles = None,
     snapshot: SnapshotFile = None,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
@@ -65,6 +65,6 @@ def plan(
 
         spared = {item.policy: spared_text(inputs.measured.get(item.policy), live=inputs.live) for item in result.items}
         with wide_columns(output):
-            print_plan(result, default_rate if inputs.built_in else None, spared=spared, wide=output is Format.WIDE)
+            print_plan(result, default_rate if inputs.built_in else None, spared=spared, wide=output is OutputKind.WIDE)
     if not all(item.feasible for item in result.items):
         raise typer.Exit(INFEASIBLE)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slack.cli.terminal.formats import Format, print_document, wide_columns
+from slack.cli.terminal.formats import OutputKind, print_document, wide_columns
 
 
 class Printing(StrEnum):
@@ -39,8 +39,8 @@ class Printing(StrEnum):
 def schema(
     command: Annotated[Printing, typer.Argument(help="Whose document.", metavar="COMMAND")],
     output: Annotated[
-        Format, typer.Option("--output", "-o", help="table has a line a field, wide what it is, too.")
-    ] = Format.JSON,
+        OutputKind, typer.Option("--output", "-o", help="table has a line a field, wide what it is, too.")
+    ] = OutputKind.JSON,
 ) -> None:
     """Print the JSON schema of what a command prints with `-o json` and `-o yaml`.
 
@@ -60,7 +60,7 @@ def schema(
         print_document(schema_of(command), output)
     else:
         with wide_columns(output):
-            _print_fields(schema_of(command), wide=output is Format.WIDE)
+            _print_fields(schema_of(command), wide=output is OutputKind.WIDE)
 
 
 def _print_fields(published: dict[str, Any], *, wide: bool) -> None:

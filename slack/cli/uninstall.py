@@ -17,7 +17,7 @@ import typer
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.flags import Context, Kubeconfig
 from slack.cli.inputs.objects import PLACEHOLDERS, item, items
-from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class _Target:
 class _Told:
     """What became of each object: a line at once for people, one document at the end for programs."""
 
-    output: Format
+    output: OutputKind
     namespace: str
     yes: bool
     pods_left: int = 0
@@ -82,7 +82,7 @@ class _Told:
         named = {"kind": target.kind, "namespace": target.namespace, "name": target.name}
         self.items.append({**named, "outcome": outcome, "reason": reason})
         if not self.output.for_machines and outcome in _WORDS:
-            uid = f" (uid {target.uid})" if self.output is Format.WIDE and target.uid else ""
+            uid = f" (uid {target.uid})" if self.output is OutputKind.WIDE and target.uid else ""
             typer.echo(f"{target.text} {_WORDS[outcome]}{uid}")
 
     def end(self) -> None:
@@ -122,7 +122,7 @@ def uninstall(
     lease_name: _LeaseName = "resource-slack",
     stop_deployment: _StopDeployment = None,
     wait_seconds: _WaitSeconds = 60,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

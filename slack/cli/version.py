@@ -5,10 +5,10 @@ from importlib import metadata
 
 import typer
 
-from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
 
 
-def version(output: OutputFormat = Format.TABLE) -> None:
+def version(output: OutputFormat = OutputKind.TABLE) -> None:
     """Print the version.
 
     [bold]Example[/bold]

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slack.health.observation import Status
+from slack.health.observation import ObservedStatus
 from slack.process.reasons import OPERATOR_ABSENT, Level
 from slack.process.states import State
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthFinding:
     """Something that is not as it should be."""
 
     text: str
@@ -30,8 +30,8 @@ class PolicyHealth:
     satisfied: bool | None
     """Whether all wanted room is there; None where nobody knows."""
     headline: str
-    status: Status
-    findings: tuple[Finding, ...]
+    status: ObservedStatus
+    findings: tuple[HealthFinding, ...]
     bound: int
     """As the status says, with which all figures are of one age."""
     pending: int
@@ -76,7 +76,7 @@ class Health:
     """None when it may not be seen."""
     operator: str
     """In words: whether it runs."""
-    operator_findings: tuple[Finding, ...]
+    operator_findings: tuple[HealthFinding, ...]
     unseen: tuple[str, ...]
     built_in: bool
     """There is no SlackPolicy: the operator keeps its built-in one, which has no status."""
@@ -86,7 +86,7 @@ class Health:
     """Its placeholders that are on nodes."""
     built_in_unbound: int
     """Its unbound ones, for which there may be capacity or not."""
-    built_in_findings: tuple[Finding, ...]
+    built_in_findings: tuple[HealthFinding, ...]
     """Of the built-in policy, or of what is there though nothing asks for it."""
 
     @property

@@ -18,7 +18,7 @@ OPERATOR_PODS = "app.kubernetes.io/name=resource-slack,app.kubernetes.io/compone
 _LEASE_SECONDS = 15.0
 
 
-class Condition(msgspec.Struct, rename="camel"):
+class ObservedCondition(msgspec.Struct, rename="camel"):
     """One condition as the API has it."""
 
     type: str
@@ -33,7 +33,7 @@ class Condition(msgspec.Struct, rename="camel"):
         return is_trouble(self.type, self.status)
 
 
-class Shape(msgspec.Struct):
+class ObservedShape(msgspec.Struct):
     """One entry of status.shapes."""
 
     name: str
@@ -46,27 +46,27 @@ class Shape(msgspec.Struct):
     workloads: list[str] = msgspec.field(default=[], name="for")
 
 
-class Uncovered(msgspec.Struct):
+class ObservedUncovered(msgspec.Struct):
     """One entry of status.uncovered."""
 
     pod: str = ""
     reason: str = ""
 
 
-class Displaced(msgspec.Struct):
+class ObservedDisplacement(msgspec.Struct):
     """status.displaced"""
 
     total: int = 0
     since: str = ""
 
 
-class Objective(msgspec.Struct):
+class ObservedObjective(msgspec.Struct):
     """status.objective"""
 
     why: str = ""
 
 
-class Cost(msgspec.Struct, rename="camel"):
+class ObservedCost(msgspec.Struct, rename="camel"):
     """status.cost"""
 
     node_hours_per_hour: str = ""
@@ -78,7 +78,7 @@ class Cost(msgspec.Struct, rename="camel"):
     text: str = ""
 
 
-class Spared(msgspec.Struct):
+class ObservedSavedWait(msgspec.Struct):
     """status.spared"""
 
     pods: int = 0
@@ -86,7 +86,7 @@ class Spared(msgspec.Struct):
     text: str = ""
 
 
-class Hold(msgspec.Struct, rename="camel"):
+class ObservedHold(msgspec.Struct, rename="camel"):
     """status.hold"""
 
     form: str = ""
@@ -96,7 +96,7 @@ class Hold(msgspec.Struct, rename="camel"):
     retry_time: str = ""
 
 
-class Status(msgspec.Struct, rename="camel"):
+class ObservedStatus(msgspec.Struct, rename="camel"):
     """A SlackPolicy's status, as far as it is shown."""
 
     observed_generation: int = 0
@@ -106,21 +106,21 @@ class Status(msgspec.Struct, rename="camel"):
     desired: dict[str, str] = {}
     reserved: dict[str, str] = {}
     pending: int = 0
-    displaced: Displaced = msgspec.field(default_factory=Displaced)
-    shapes: list[Shape] = []
-    uncovered: list[Uncovered] = []
+    displaced: ObservedDisplacement = msgspec.field(default_factory=ObservedDisplacement)
+    shapes: list[ObservedShape] = []
+    uncovered: list[ObservedUncovered] = []
     burst: int = 0
     sustained: str = ""
     instant_start: str = ""
-    cost: Cost = msgspec.field(default_factory=Cost)
-    spared: Spared = msgspec.field(default_factory=Spared)
-    objective: Objective = msgspec.field(default_factory=Objective)
-    hold: Hold = msgspec.field(default_factory=Hold)
-    conditions: list[Condition] = []
+    cost: ObservedCost = msgspec.field(default_factory=ObservedCost)
+    spared: ObservedSavedWait = msgspec.field(default_factory=ObservedSavedWait)
+    objective: ObservedObjective = msgspec.field(default_factory=ObservedObjective)
+    hold: ObservedHold = msgspec.field(default_factory=ObservedHold)
+    conditions: list[ObservedCondition] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Placeholder:
+class ObservedPlaceholder:
     """One placeholder pod that is not on its way out."""
 
     policy: str
@@ -153,12 +153,12 @@ def installations_text(installations: Sequence[Installation]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class StatusObservation:
     """What the API server showed."""
 
     policies: tuple[Json, ...]
     crd: bool
-    placeholders: tuple[Placeholder, ...] | None
+    placeholders: tuple[ObservedPlaceholder, ...] | None
     """None when they may not be seen."""
     lease: Json | None
     lease_seen: bool

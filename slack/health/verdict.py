@@ -12,15 +12,15 @@ import msgspec
 from slack.cluster.labels import DEFAULT_NAMESPACE
 from slack.health.absence import not_known
 from slack.health.ages import duration
-from slack.health.answer import Finding, Health, PolicyHealth
+from slack.health.answer import Health, HealthFinding, PolicyHealth
 from slack.health.observation import (
     DEFAULT_LEASE,
     OPERATOR_PODS,
-    Condition,
     Json,
-    Observation,
-    Placeholder,
-    Status,
+    ObservedCondition,
+    ObservedPlaceholder,
+    ObservedStatus,
+    StatusObservation,
     installations_text,
     keeps_built_in,
     lease_holder,
@@ -32,7 +32,7 @@ BUILT_IN_NAME = "default"
 """Of the built-in policy, on its placeholders."""
 
 
-def assess(seen: Observation, *, now: float, namespace: str, lease_name: str) -> Health:
+def assess(seen: StatusObservation, *, now: float, namespace: str, lease_name: str) -> Health:
     """Return the verdict on all of it.
 
     Args:
@@ -65,16 +65,16 @@ def assess(seen: Observation, *, now: float, namespace: str, lease_name: str) ->
     )
 
 
-def _without_policy(seen: Observation, namespace: str, keeps: bool | None) -> tuple[Finding, ...]:
+def _without_policy(seen: StatusObservation, namespace: str, keeps: bool | None) -> tuple[HealthFinding, ...]:
     if keeps is not None:
         return _built_in_findings(seen, namespace) if keeps else _left_over(seen, namespace)
     text = (
         "whether the operator keeps its built-in policy may not be seen: its lease says so, and its placeholders would"
     )
-    return (Finding(text, f"the right to get leases, or to list pods, in {namespace}", Level.TROUBLE, "NotSeen"),)
+    return (HealthFinding(text, f"the right to get leases, or to list pods, in {namespace}", Level.TROUBLE, "NotSeen"),)
 
 
-def _left_over(seen: Observation, namespace: str) -> tuple[Finding, ...]:
+def _left_over(seen: StatusObservation, namespace: str) -> tuple[HealthFinding, ...]:
     """What is there though nothing asks for it goes within seconds where an operator runs."""
     if not seen.placeholders:
         return ()
@@ -83,10 +83,10 @@ def _left_over(seen: Observation, namespace: str) -> tuple[Finding, ...]:
         f"an operator takes them away within seconds; if they stay, see its log (kubectl -n {namespace} logs -l "
         f"{OPERATOR_PODS}), or run: resource-slack uninstall"
     )
-    return (Finding(text, advice, Level.TROUBLE, "PlaceholdersLeft"),)
+    return (HealthFinding(text, advice, Level.TROUBLE, "PlaceholdersLeft"),)
 
 
-def _built_in_findings(seen: Observation, namespace: str) -> tuple[Finding, ...]:
+def _built_in_findings(seen: StatusObservation, namespace: str) -> tuple[HealthFinding, ...]:
     """The built-in policy has no status: only placeholders that are there show that it does its work.
 
     Bound ones have to be on nodes. Of unbound ones nothing but the operator's metrics says whether they have capacity.
@@ -105,10 +105,12 @@ def _built_in_findings(seen: Observation, namespace: str) -> tuple[Finding, ...]
         f"its conditions are in the operator's log (kubectl -n {namespace} logs -l {OPERATOR_PODS}), its metrics "
         "(slack_policy_condition) and on its web page; what it would keep: kubectl slack plan"
     )
-    return (Finding(text, advice, Level.TROUBLE, name),)
+    return (HealthFinding(text, advice, Level.TROUBLE, name),)
 
 
-def _operator(seen: Observation, now: float, namespace: str, lease_name: str) -> tuple[str, tuple[Finding, ...]]:
+def _operator(
+    seen: StatusObservation, now: float, namespace: str, lease_name: str
+) -> tuple[str, tuple[HealthFinding, ...]]:
     lease = f"{namespace}/{lease_name}"
     start = (
         f"another release? {installations_text(seen.elsewhere)}"
@@ -125,7 +127,7 @@ def _operator(seen: Observation, now: float, namespace: str, lease_name: str) ->
         if seen.operator_pods:
             return f"{seen.operator_pods} running, without a lease", ()
         text = f"no operator is seen: there is no lease {lease}{last}"
-        return "does not run", (Finding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
+        return "does not run", (HealthFinding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
     leader = _leader(seen, seen.lease, now)
     if leader is not None:
         usual = (namespace, lease_name) == (DEFAULT_NAMESPACE, DEFAULT_LEASE)
@@ -135,23 +137,23 @@ def _operator(seen: Observation, now: float, namespace: str, lease_name: str) ->
     if spec.get("holderIdentity") and spec.get("renewTime"):
         ended = f"last renewed {duration(now - datetime.fromisoformat(spec['renewTime']).timestamp())} ago"
     text = f"no operator leads: the lease {lease} was {ended}{last}"
-    return "does not run", (Finding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
+    return "does not run", (HealthFinding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
 
 
-def _leader(seen: Observation, lease: Json, now: float) -> str | None:
+def _leader(seen: StatusObservation, lease: Json, now: float) -> str | None:
     if seen.lease_renewed is None:
         return lease_holder(lease, now)
     return str((lease.get("spec") or {}).get("holderIdentity")) if seen.lease_renewed else None
 
 
 def _policy_health(
-    policy: Json, placeholders: Sequence[Placeholder] | None, namespace: str, *, absent: bool
+    policy: Json, placeholders: Sequence[ObservedPlaceholder] | None, namespace: str, *, absent: bool
 ) -> PolicyHealth:
     """Return the verdict on a policy; absent: no operator runs, which is said once and not of each policy."""
     name = str(policy["metadata"]["name"])
     generation = int(policy["metadata"].get("generation") or 0)
     try:
-        status = msgspec.convert(policy.get("status") or {}, Status, strict=False)
+        status = msgspec.convert(policy.get("status") or {}, ObservedStatus, strict=False)
     except msgspec.ValidationError as error:
         return _unreadable(name, str(error))
     ready, satisfied = (_is_true(status.conditions, kind) for kind in ("Ready", "SlackSatisfied"))
@@ -161,12 +163,12 @@ def _policy_health(
         headline = "never looked at"
         if not absent:
             text = "no operator has written a status yet"
-            findings.append(Finding(text, "see below whether the operator runs", Level.TROUBLE, "NoStatus"))
+            findings.append(HealthFinding(text, "see below whether the operator runs", Level.TROUBLE, "NoStatus"))
     elif status.observed_generation < generation:
         ready, satisfied, headline = False, False, "changed since the operator looked"
         text = f"the spec is of generation {generation}, the status of {status.observed_generation}"
         advice = "wait some seconds; if it stays, see below whether the operator runs"
-        findings.insert(0, Finding(text, None if absent else advice, Level.TROUBLE, "NotObserved"))
+        findings.insert(0, HealthFinding(text, None if absent else advice, Level.TROUBLE, "NotObserved"))
     else:
         headline = state.words if state.calm else f"{'ready' if ready else 'not ready'}, {state.brief}"
     mine = None if placeholders is None else [pod for pod in placeholders if pod.policy == name]
@@ -199,11 +201,11 @@ def _unreadable(name: str, why: str) -> PolicyHealth:
         "operator's version"
     )
     state = State("StatusUnreadable", Level.TROUBLE, "its status cannot be read", advice)
-    finding = Finding(text, advice, Level.TROUBLE, state.name)
-    return PolicyHealth(name, None, None, state.words, Status(), (finding,), 0, 0, state, True, pods_seen=False)
+    finding = HealthFinding(text, advice, Level.TROUBLE, state.name)
+    return PolicyHealth(name, None, None, state.words, ObservedStatus(), (finding,), 0, 0, state, True, pods_seen=False)
 
 
-def _nodes_of_shape(status: Status, placeholders: Sequence[Placeholder]) -> dict[str, Counter[str]]:
+def _nodes_of_shape(status: ObservedStatus, placeholders: Sequence[ObservedPlaceholder]) -> dict[str, Counter[str]]:
     """Return where the placeholders are that the status counts; not of a shape that has moved since it was written."""
     nodes: dict[str, Counter[str]] = {}
     for pod in placeholders:
@@ -213,13 +215,13 @@ def _nodes_of_shape(status: Status, placeholders: Sequence[Placeholder]) -> dict
     return {shape: found for shape, found in nodes.items() if found.total() == counted.get(shape)}
 
 
-def _is_true(conditions: Sequence[Condition], kind: str) -> bool:
+def _is_true(conditions: Sequence[ObservedCondition], kind: str) -> bool:
     return any(condition.status == "True" for condition in conditions if condition.type == kind)
 
 
-def _findings(conditions: Sequence[Condition], namespace: str) -> list[Finding]:
+def _findings(conditions: Sequence[ObservedCondition], namespace: str) -> list[HealthFinding]:
     """Each cause once, whatever number of conditions it has turned: what they say of it, and one remedy."""
-    grouped: dict[str, list[Condition]] = {}
+    grouped: dict[str, list[ObservedCondition]] = {}
     for condition in conditions:
         if condition.wrong:
             grouped.setdefault(condition.reason, []).append(condition)
@@ -232,5 +234,5 @@ def _findings(conditions: Sequence[Condition], namespace: str) -> list[Finding]:
         level = known.level if known is not None and known.level is not Level.GOOD else Level.TROUBLE
         text = f"{types} {name}: {'; '.join(dict.fromkeys(condition.message for condition in same))}"
         advice = known.advice.replace("NAMESPACE", namespace) or None if known is not None else None
-        found.append(Finding(text, advice, level, name, since))
+        found.append(HealthFinding(text, advice, level, name, since))
     return found

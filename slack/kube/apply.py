@@ -18,7 +18,7 @@ import tenacity
 from slack.cluster.labels import FIELD_MANAGER
 from slack.kube.breaker import CircuitBreaker, circuit_of
 from slack.kube.connection import Connection
-from slack.kube.errors import ApiError, KubeError, Unreachable, decoded
+from slack.kube.errors import ApiError, KubeError, Unreachable, decode_answer
 from slack.kube.retry import retrying
 
 Json = dict[str, Any]
@@ -154,7 +154,7 @@ class Writer:
         verb: str,
     ) -> Json:
         answer = self._send(method, path, query=query, body=body, content_type=content_type, verb=verb)
-        return decoded(f"{method} {path}", answer, _OBJECT)
+        return decode_answer(f"{method} {path}", answer, _OBJECT)
 
     def _send(self, method: str, path: str, *, verb: str, **request: Any) -> bytes:
         if self._breaker is None or method == "GET":

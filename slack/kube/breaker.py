@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slack.kube.errors import ApiError, KubeError
-from slack.kube.retry import Backoff, is_transient
+from slack.kube.retry import RetryBackoff, is_transient
 
 FAILURES = 3
 """Failed writes in a row that open a circuit."""
@@ -59,7 +59,7 @@ class _Failing:
     why: BaseException
     failures: int = 0
     not_before: float = float("-inf")
-    backoff: Backoff = field(default_factory=Backoff)
+    backoff: RetryBackoff = field(default_factory=RetryBackoff)
 
 
 class CircuitBreaker:
@@ -111,7 +111,7 @@ class CircuitBreaker:
                 self._pause(failing, error)
 
     def _new(self, error: KubeError) -> _Failing:
-        return _Failing(error, backoff=Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, self._rng))
+        return _Failing(error, backoff=RetryBackoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, self._rng))
 
     def _pause(self, failing: _Failing, error: KubeError) -> None:
         failing.why = error

@@ -24,7 +24,7 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
 
 from slack.kube.deadline import Deadline
-from slack.kube.errors import AnswerTooLong, ApiError, InvalidAnswer, Unreachable, api_error, decoded
+from slack.kube.errors import AnswerTooLong, ApiError, InvalidAnswer, Unreachable, api_error, decode_answer
 from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 from slack.kube.watch_stream import WatchStream
 
@@ -60,7 +60,7 @@ def user_agent() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class KubeCredentials:
     """How to authenticate at the server; the token is left out of any text made of it."""
 
     scheme: str | None
@@ -197,7 +197,7 @@ class Connection:
             AnswerTooLong: It is longer than that.
         """
         verb = verb or method.lower()
-        headers, payload = self._prepared(body, content_type, verb)
+        headers, payload = self._prepare(body, content_type, verb)
         headers |= more_headers or {}
 
         def whole() -> bytes:
@@ -216,7 +216,7 @@ class Connection:
         gzip: bool = False,
     ) -> Stream:
         """GET `path` and hand out the body as it comes; raises as `request` does."""
-        headers, _ = self._prepared(None, "", verb)
+        headers, _ = self._prepare(None, "", verb)
         if gzip:
             headers["Accept-Encoding"] = "gzip"
         return self._patiently(f"GET {path}", lambda: self._send("GET", path, query, headers, None, timeout, verb))
@@ -301,7 +301,7 @@ class Connection:
             KubeError: as `request`; `InvalidAnswer` for what no API server says.
         """
         answer = self.request("GET", "/version", timeout=(CONNECT_SECONDS, 10.0))
-        return decoded("GET /version", answer, _VERSION).git_version
+        return decode_answer("GET /version", answer, _VERSION).git_version
 
     def close(self) -> None:
         """Close pooled connections. Streams still open are their readers' to close."""
@@ -310,7 +310,7 @@ class Connection:
     def _patiently(self, request: str, work: Callable[[], T]) -> T:
         return work() if self.deadline is None else self.deadline.wait(request, work)
 
-    def _prepared(self, body: object, content_type: str, verb: str) -> tuple[dict[str, str], bytes | None]:
+    def _prepare(self, body: object, content_type: str, verb: str) -> tuple[dict[str, str], bytes | None]:
         """Return headers and body. A credential plugin runs here, where it may take the time that a person needs."""
         headers = {"Accept": "application/json", "User-Agent": self._user_agent}
         payload: bytes | None = None
@@ -367,7 +367,7 @@ class Connection:
                 body = b""  # the status line alone says enough
         return api_error(status, reason, headers, body, name)
 
-    def credentials(self) -> Credentials:
+    def credentials(self) -> KubeCredentials:
         """Return what another client needs to speak to the same server, the token freshly read.
 
         Raises:
@@ -377,7 +377,7 @@ class Connection:
         self._authenticate(headers)
         scheme, _, token = next((v for k, v in headers.items() if k.lower() == "authorization"), "").partition(" ")
         configuration = self._client.configuration
-        return Credentials(
+        return KubeCredentials(
             scheme=scheme or None,
             token=token or None,
             authority_path=configuration.ssl_ca_cert,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from slack.kube.errors import ApiError, KubeError, decoded
+from slack.kube.errors import ApiError, KubeError, decode_answer
 
 if TYPE_CHECKING:
     from slack.kube.connection import Connection
@@ -53,7 +53,7 @@ def is_served(connection: Connection, path: str) -> bool | None:
     """
     _, group, _, *_, plural = path.strip("/").split("/")
     try:
-        found = decoded(f"GET /apis/{group}", connection.request("GET", f"/apis/{group}"), _GROUP)
+        found = decode_answer(f"GET /apis/{group}", connection.request("GET", f"/apis/{group}"), _GROUP)
     except ApiError as error:
         return False if error.not_found else None
     except KubeError:
@@ -70,7 +70,7 @@ def is_served(connection: Connection, path: str) -> bool | None:
 def _has(connection: Connection, group_version: str, plural: str) -> bool | None:
     path = f"/apis/{group_version}"
     try:
-        found = decoded(f"GET {path}", connection.request("GET", path), _RESOURCES)
+        found = decode_answer(f"GET {path}", connection.request("GET", path), _RESOURCES)
     except ApiError as error:
         return False if error.not_found else None  # it went after the group was read
     except KubeError:

@@ -57,7 +57,7 @@ class Stopped(KubeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldCause:
     """One line of `status.details.causes`: which field, and why."""
 
     field: str
@@ -73,7 +73,7 @@ class ApiError(KubeError):
         status: int,
         reason: str,
         message: str,
-        causes: tuple[Cause, ...] = (),
+        causes: tuple[FieldCause, ...] = (),
         retry_after_seconds: float | None = None,
         *,
         request: str = "",
@@ -125,7 +125,7 @@ class _WireDetails(msgspec.Struct, rename="camel"):
     retry_after_seconds: int | None = None
 
 
-class Status(msgspec.Struct):
+class KubeStatus(msgspec.Struct):
     """`v1.Status`: the body of a failed request and the object of an ERROR event."""
 
     code: int = 0
@@ -148,7 +148,7 @@ class Status(msgspec.Struct):
             status or self.code,
             self.reason or "Unknown",
             self.message or "",
-            tuple(Cause(cause.field, cause.reason, cause.message) for cause in details.causes or ()),
+            tuple(FieldCause(cause.field, cause.reason, cause.message) for cause in details.causes or ()),
             retry_after_seconds,
             request=request,
         )
@@ -160,7 +160,7 @@ _SHOWN = 40
 _LONGEST_WAIT_DIGITS = 6
 
 
-def decoded(request: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_answer(request: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """Decode a 2xx answer.
 
     Raises:
@@ -186,7 +186,7 @@ def _not_an_answer(body: bytes, error: BaseException) -> str:
     return f"the answer is not an API server's: {why[0].lower()}{why[1:]}"
 
 
-_STATUS = msgspec.json.Decoder(Status)
+_STATUS = msgspec.json.Decoder(KubeStatus)
 
 
 def api_error(status: int, http_reason: str, headers: Mapping[str, str], body: bytes, request: str) -> ApiError:
@@ -197,7 +197,7 @@ def api_error(status: int, http_reason: str, headers: Mapping[str, str], body: b
     try:
         said = _STATUS.decode(body)
     except BAD_JSON:
-        said = Status()
+        said = KubeStatus()
     if not said.reason:
         said.reason = http_reason or None
     if not said.message:

@@ -1,7 +1,7 @@
 """Lists page by page: the one loop over `limit` and `continue`, and what a page is decoded to.
 
 Every list of ours is read here: by the reflector, which is told of an object that cannot be read and keeps the rest of
-its page, and by those who read a collection once (`listed`). These are told too, or they fail rather than miss an
+its page, and by those who read a collection once (`list_all`). These are told too, or they fail rather than miss an
 object. A page is bounded by its bytes: one that is longer is asked for again with fewer objects.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from slack.kube.errors import BAD_JSON, AnswerTooLong, InvalidAnswer, decoded
+from slack.kube.errors import BAD_JSON, AnswerTooLong, InvalidAnswer, decode_answer
 from slack.kube.object_names import name_in_object, split_list
 from slack.kube.watch import Undecodable, reason_of
 
@@ -93,7 +93,7 @@ def pages(
             limit = min(2 * limit, size)
 
 
-def listed(
+def list_all(
     connection: "Connection",
     path: str,
     item_type: type[T],
@@ -126,7 +126,7 @@ def listed(
         try:
             page = decoder.decode(body)
         except BAD_JSON:
-            decoded(f"GET {path}", body, _RAW_PAGE)  # says in words for people what it is instead
+            decode_answer(f"GET {path}", body, _RAW_PAGE)  # says in words for people what it is instead
             raise
         if page.token in tokens:
             raise InvalidAnswer(f"GET {path}: the list has no end: its page {page.token!r:.40} is followed by itself")

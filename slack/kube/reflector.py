@@ -23,7 +23,7 @@ from slack.kube.connection import CONNECT_SECONDS, Connection, Stream
 from slack.kube.discovery import CONFIRM_SECONDS, GONE_SECONDS, is_served
 from slack.kube.errors import ApiError, KubeError, Unreachable
 from slack.kube.paging import PAGE_SIZE, PageDecoder, Query, pages
-from slack.kube.retry import Backoff, is_transient
+from slack.kube.retry import RetryBackoff, is_transient
 from slack.kube.sink import KeepingSink, ReflectorCounters, Sink
 from slack.kube.unreadable import UnreadableObjects
 from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, Undecodable, WatchDecoder
@@ -69,7 +69,7 @@ class Reflector(Generic[T]):
         watch_list: bool = True,
         may_be_absent: bool = False,
         rng: random.Random | None = None,
-        backoff: Backoff | None = None,
+        backoff: RetryBackoff | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = path
@@ -86,7 +86,7 @@ class Reflector(Generic[T]):
         self._page_size = page_size
         self._timeout = (CONNECT_SECONDS, idle_seconds)
         self._rng = rng or random.Random()
-        self._backoff = backoff or Backoff(rng=self._rng)
+        self._backoff = backoff or RetryBackoff(rng=self._rng)
         self._clock = clock
         self._decoder = WatchDecoder(item_type, max_line_bytes)
         self._pages = PageDecoder(item_type)
@@ -100,7 +100,7 @@ class Reflector(Generic[T]):
         self._synced = threading.Event()
         self._heard_at = -math.inf
         # counts syncs that a watch's failure forced; progress of the sync itself does not reset it
-        self._resync = Backoff(self._backoff.first_seconds, self._backoff.max_seconds, self._rng)
+        self._resync = RetryBackoff(self._backoff.first_seconds, self._backoff.max_seconds, self._rng)
         self._too_large_in_a_row = 0
         self._silent_in_a_row = 0
         self._stopping = threading.Event()

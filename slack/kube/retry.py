@@ -27,7 +27,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 @dataclass
-class Backoff:
+class RetryBackoff:
     """Delays for a loop that never gives up: jittered, doubling, reset by progress. Owned by one thread.
 
     The first delay is drawn from (first/2, first], so that many clients of a restarted server spread out.
@@ -71,7 +71,7 @@ def retrying(
 
     def wait(state: tenacity.RetryCallState) -> float:
         error = _error(state)
-        backoff = Backoff(first_seconds, max_seconds, failures=state.attempt_number - 1)
+        backoff = RetryBackoff(first_seconds, max_seconds, failures=state.attempt_number - 1)
         return backoff.next_seconds(error.retry_after_seconds if isinstance(error, ApiError) else None)
 
     def before_sleep(state: tenacity.RetryCallState) -> None:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slack.kube.errors import BAD_JSON, ApiError, Status
+from slack.kube.errors import BAD_JSON, ApiError, KubeStatus
 from slack.kube.object_names import ObjectName, name_in_line
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -85,7 +85,7 @@ class _AnyEvent(msgspec.Struct):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _OBJECT = msgspec.json.Decoder(_AnyObject)
 _EVENT = msgspec.json.Decoder(_AnyEvent)
-_STATUS = msgspec.json.Decoder(Status)
+_STATUS = msgspec.json.Decoder(KubeStatus)
 _SPECIAL = (b'{"type":"BOOKMARK"', b'{"type":"ERROR"')  # the API server writes the type first, without spaces
 
 

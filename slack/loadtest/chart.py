@@ -24,8 +24,8 @@ def chart(moments: Sequence[Moment], columns: int, ended_seconds: float | None =
     margin = len(str(most)) + len("nodes ") + 1
     width = max(_LEAST_COLUMNS, columns - margin)
     span = max(moments[-1].seconds, 1.0)
-    nodes = _resampled([(moment.seconds, moment.nodes) for moment in moments], span, width)
-    pods = _resampled([(moment.seconds, moment.bound) for moment in moments], span, width)
+    nodes = _resample([(moment.seconds, moment.nodes) for moment in moments], span, width)
+    pods = _resample([(moment.seconds, moment.bound) for moment in moments], span, width)
     lines = []
     for row in range(_HEIGHT, 0, -1):
         label = f"nodes {most}" if row == _HEIGHT else "0" if row == 1 else ""
@@ -42,7 +42,7 @@ def chart(moments: Sequence[Moment], columns: int, ended_seconds: float | None =
     return [line.rstrip() for line in lines]
 
 
-def _resampled(values: Sequence[tuple[float, int]], span: float, width: int) -> list[int]:
+def _resample(values: Sequence[tuple[float, int]], span: float, width: int) -> list[int]:
     """Return what holds in each column; of several the highest, so that no spike is lost."""
     highest: dict[int, int] = {}
     last: dict[int, int] = {}

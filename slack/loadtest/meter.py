@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from slack.loadtest.report import LoadReport, Moment
+from slack.loadtest.report import LoadTestReport, Moment
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class LoadMeter:
         """How many pods were made so far."""
         return len(self._pods)
 
-    def report(self, at: float) -> LoadReport:
+    def report(self, at: float) -> LoadTestReport:
         """Return what came of it; a pod without a node counts with the time that it has waited."""
         until = at if self._ended_at is None else self._ended_at
         waits = [
@@ -103,7 +103,7 @@ class LoadMeter:
             for pod in self._pods.values()
         ]
         unbound = [pod for pod in self._pods.values() if pod.bound_at is None]
-        return LoadReport(
+        return LoadTestReport(
             waits_seconds=tuple(sorted(max(0.0, wait) for wait in waits)),
             unbound=len(unbound),
             displaced=self._displaced,

@@ -27,7 +27,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadTestReport:
     """What came of it so far."""
 
     waits_seconds: tuple[float, ...]
@@ -83,7 +83,7 @@ class LoadReport:
         return None if again is None else max(0.0, again.seconds - self.ended_seconds)
 
 
-def document(report: LoadReport, notes: Sequence[str] = ()) -> dict[str, Any]:
+def document(report: LoadTestReport, notes: Sequence[str] = ()) -> dict[str, Any]:
     """Return a report for machines."""
     return {
         "apiVersion": API_VERSION,
@@ -91,13 +91,13 @@ def document(report: LoadReport, notes: Sequence[str] = ()) -> dict[str, Any]:
         "pods": report.pods,
         "unbound": report.unbound,
         "at_once": report.at_once,
-        "p50_seconds": _rounded(report.percentile_seconds(50)),
-        "p99_seconds": _rounded(report.percentile_seconds(99)),
+        "p50_seconds": _round(report.percentile_seconds(50)),
+        "p99_seconds": _round(report.percentile_seconds(99)),
         "displaced": report.displaced,
         "nodes_before": report.nodes_before,
         "nodes_most": report.nodes_most,
         "nodes_now": report.nodes_now,
-        "nodes_gone_seconds": _rounded(report.nodes_gone_seconds),
+        "nodes_gone_seconds": _round(report.nodes_gone_seconds),
         "waits_for": report.waits_for,
         "notes": list(notes),
         "timeline": [
@@ -108,16 +108,16 @@ def document(report: LoadReport, notes: Sequence[str] = ()) -> dict[str, Any]:
                 "placeholders": moment.placeholders,
                 "nodes": moment.nodes,
             }
-            for moment in thinned(report.moments)
+            for moment in without_repeats(report.moments)
         ],
     }
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def thinned(moments: Sequence[Moment]) -> list[Moment]:
+def without_repeats(moments: Sequence[Moment]) -> list[Moment]:
     """Leave out what is as it was before: a steady minute is two rows."""
     kept: list[Moment] = []
     for index, moment in enumerate(moments):

@@ -14,10 +14,10 @@ from slack.migration.findings import (
     CannotMigrate,
     Json,
     KeptRoom,
-    Placement,
+    PodPlacement,
     Remarks,
-    named,
     namespace_of,
+    object_name,
     object_named,
     placement_of,
     requests_of,
@@ -50,7 +50,7 @@ def room_of_buffer(manifest: Json, manifests: Sequence[Json]) -> KeptRoom:
     Raises:
         CannotMigrate: when its size or its pods cannot be told.
     """
-    spec, remarks = manifest.get("spec") or {}, Remarks(named(manifest))
+    spec, remarks = manifest.get("spec") or {}, Remarks(object_name(manifest))
     template, scalable = spec.get("podTemplateRef") or {}, spec.get("scalableRef") or {}
     if bool(template) == bool(scalable):
         raise CannotMigrate(f"{remarks.source}: expected either spec.podTemplateRef or spec.scalableRef")
@@ -71,9 +71,9 @@ def _of_template(manifest: Json, name: str, manifests: Sequence[Json], remarks: 
             f"kubectl get capacitybuffers,podtemplates -n {namespace_of(manifest)} -o yaml"
         )
     pod_spec = (template.get("template") or {}).get("spec") or {}
-    requests = requests_of(pod_spec, named(template))
+    requests = requests_of(pod_spec, object_name(template))
     if not requests:
-        raise CannotMigrate(f"{named(template)}: requests nothing, so its pods keep no room; nothing to migrate")
+        raise CannotMigrate(f"{object_name(template)}: requests nothing, so its pods keep no room; nothing to migrate")
     size = _limited(spec, None if spec.get("replicas") is None else int(spec["replicas"]), requests, source)
     limits = f" within limits {_texts(spec['limits'])}" if spec.get("limits") else ""
     remarks.notes.append(f"{size} pods of PodTemplate {name}{limits} -> spec.extraCapacity.floor")
@@ -92,7 +92,7 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
     spec, namespace, source = manifest["spec"], namespace_of(manifest), remarks.source
     kind, name = str(ref.get("kind")), str(ref.get("name"))
     workload = object_named(manifests, kind, name, namespace)
-    requests = {} if workload is None else requests_of(template_of(workload), named(workload))
+    requests = {} if workload is None else requests_of(template_of(workload), object_name(workload))
     percentage, replicas = spec.get("percentage"), spec.get("replicas")
     if percentage is None and replicas is None and spec.get("limits") and workload is not None and requests:
         replicas = _limited(spec, None, requests, source)
@@ -114,13 +114,13 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
         "the policy only has to cover the nodes; its own rate is 0",
     ]
     if workload is None:
-        placement = Placement()
+        placement = PodPlacement()
         remarks.warn(
             f"{kind} {namespace}/{name} is not here; where its pods may go (nodeSelector, tolerations) "
             f"is for you to write into the policy if they do not go everywhere"
         )
     else:
-        placement = placement_of(template_of(workload), remarks, named(workload))
+        placement = placement_of(template_of(workload), remarks, object_name(workload))
     return KeptRoom(
         source=source,
         name=str(manifest["metadata"]["name"]),

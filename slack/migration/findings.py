@@ -47,7 +47,7 @@ class Remarks:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PodPlacement:
     """To which nodes it goes, and who binds it there."""
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class KeptRoom:
     source: str
     """Kind, namespace and name, for comments."""
     name: str
-    placement: Placement
+    placement: PodPlacement
     room: Mapping[str, int] = field(default_factory=dict)
     """All that it keeps."""
     ceiling: Mapping[str, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class KeptRoom:
     warnings: tuple[str, ...] = ()
 
 
-def named(manifest: Json) -> str:
+def object_name(manifest: Json) -> str:
     """Return `Deployment shop/api` of a manifest."""
     meta = manifest.get("metadata") or {}
     where = f"{meta['namespace']}/" if meta.get("namespace") else ""
@@ -117,7 +117,7 @@ def times(requests: Mapping[str, int], count: int) -> dict[str, int]:
     return {name: amount * count for name, amount in requests.items()}
 
 
-def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) -> Placement:
+def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) -> PodPlacement:
     """Read to which nodes the pods go; what a policy has no field for becomes a warning.
 
     Args:
@@ -158,7 +158,7 @@ def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) ->
     if tolerations:
         about.notes.append("tolerations -> spec.tolerations")
     scheduler = str(pod_spec.get("schedulerName") or _DEFAULT_SCHEDULER)
-    return Placement(selector, tolerations, per_zone, None if scheduler == _DEFAULT_SCHEDULER else scheduler)
+    return PodPlacement(selector, tolerations, per_zone, None if scheduler == _DEFAULT_SCHEDULER else scheduler)
 
 
 def _selector_of_affinity(affinity: Json, remarks: Remarks) -> dict[str, str]:

@@ -14,15 +14,21 @@ from slack.migration.findings import (
     KeepsNothing,
     KeptRoom,
     Remarks,
-    named,
     namespace_of,
+    object_name,
     object_named,
     placement_of,
     requests_of,
     template_of,
     times,
 )
-from slack.migration.proportional_autoscaler import Size, is_proportional, settings_for, size_of_ladder, size_of_line
+from slack.migration.proportional_autoscaler import (
+    CountedSize,
+    is_proportional,
+    settings_for,
+    size_of_ladder,
+    size_of_line,
+)
 from slack.migration.scalers import warnings_of_scalers
 from slack.planner.model.amount_text import resources_text
 from slack.planner.policy.spec import NamespaceSelector
@@ -48,7 +54,9 @@ def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
         return False
     spec = _pod_spec(manifest)
     containers = spec.get("containers") or ()
-    if kind in _OTHERS and not (containers and all(map(_waits, containers)) and requests_of(spec, named(manifest))):
+    if kind in _OTHERS and not (
+        containers and all(map(_waits, containers)) and requests_of(spec, object_name(manifest))
+    ):
         return False  # the most of Jobs, of which a namespace may have thousands: seen at once
     # A DaemonSet of pause containers alone is what pulls images.
     runs_pause = bool(containers) and kind != "DaemonSet" and all(map(_runs_pause, containers))
@@ -106,7 +114,7 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
         KeepsNothing: when it requests nothing, or has no replicas.
         CannotMigrate: when it requests something that cannot be read.
     """
-    spec, remarks = template_of(manifest), Remarks(named(manifest))
+    spec, remarks = template_of(manifest), Remarks(object_name(manifest))
     if why := _OTHERS.get(str(manifest.get("kind"))):
         raise KeepsNothing(f"{remarks.source}: {why}")
     requests = requests_of(spec, remarks.source)
@@ -155,7 +163,7 @@ def _size(
     requests: Mapping[str, int],
     remarks: Remarks,
     node_cpu_millis: int | None,
-) -> tuple[Size, str]:
+) -> tuple[CountedSize, str]:
     """Return how much room it keeps, and what it is in their words."""
     replicas, count = (manifest.get("spec") or {}).get("replicas"), _count(manifest)
     if manifest.get("kind") == "Job":
@@ -164,10 +172,10 @@ def _size(
             "delete the policy then, or write a window into extraCapacity.schedule"
         )
     each = resources_text(requests.items())
-    size, shown = Size(times(requests, count)), f"{count} x {each}"
+    size, shown = CountedSize(times(requests, count)), f"{count} x {each}"
     for settings in settings_for(manifest, manifests, remarks):
         if replicas is None:  # as a chart leaves it: what runs is the autoscaler's to say
-            size, shown = Size({}, size.ceiling, size.ladder), f"{each} each"
+            size, shown = CountedSize({}, size.ceiling, size.ladder), f"{each} each"
         if "linear" in settings:
             size = size_of_line(settings["linear"], requests, remarks, node_cpu_millis)
         elif "ladder" in settings:
@@ -258,7 +266,7 @@ def _schedules(manifests: Sequence[Json]) -> list[str]:
         if manifest.get("kind") == "CronJob" and ("configmap" in text.lower() or "overprovision" in text):
             when = (manifest.get("spec") or {}).get("schedule")
             warnings.append(
-                f"{named(manifest)} ({when}) changes the size at that time; write a window with cron, duration and "
-                f"minRate or floor into spec.extraCapacity.schedule"
+                f"{object_name(manifest)} ({when}) changes the size at that time; write a window with cron, duration "
+                f"and minRate or floor into spec.extraCapacity.schedule"
             )
     return warnings

@@ -49,7 +49,7 @@ def rooms_in(manifests: Sequence[Json], node_cpu_millis: int | None, chosen: Jso
     return rooms
 
 
-def merged(rooms: Sequence[KeptRoom]) -> list[list[KeptRoom]]:
+def group_by_nodes(rooms: Sequence[KeptRoom]) -> list[list[KeptRoom]]:
     """Group what goes to the same nodes: two policies for the same nodes would be a conflict."""
     groups: dict[tuple[tuple[str, str], ...], list[KeptRoom]] = {}
     for kept in rooms:
@@ -146,10 +146,10 @@ def _ladder(group: Sequence[KeptRoom]) -> list[tuple[int, Mapping[str, int]]]:
     ladders = [kept.ladder for kept in group if kept.ladder]
     fixed = [kept.room for kept in group if not kept.ladder]
     starts = sorted({at for ladder in ladders for at, _ in ladder})
-    return _thinned([(start, _sum([*fixed, *(_at(ladder, start) for ladder in ladders)])) for start in starts])
+    return _thin_out([(start, _sum([*fixed, *(_at(ladder, start) for ladder in ladders)])) for start in starts])
 
 
-def _thinned(steps: list[tuple[int, Mapping[str, int]]]) -> list[tuple[int, Mapping[str, int]]]:
+def _thin_out(steps: list[tuple[int, Mapping[str, int]]]) -> list[tuple[int, Mapping[str, int]]]:
     """Return no more steps than a policy may have: of two neighbours at large sizes, the larger amount of each."""
     while (over := len(steps) - MOST_STEPS) > 0:
         first = len(steps) - 2 * min(over, len(steps) // 2)
@@ -282,18 +282,18 @@ def comments(group: Sequence[KeptRoom]) -> list[str]:
     """Return what became of what, as lines of YAML comments."""
     lines = []
     for kept in group:
-        lines += _wrapped(f"From {kept.source}:", "")
+        lines += _wrap(f"From {kept.source}:", "")
         notes = kept.notes
         if is_of_nodes(group):
             notes = (f"{kept.nodes} pods, each on a node of its own -> spec.extraCapacity.nodes", *notes[1:])
         for note in notes:
-            lines += _wrapped(f"- {note}", "  ")
+            lines += _wrap(f"- {note}", "  ")
         if kept.reserve:
-            lines += _wrapped("- its bound -> spec.reserve, which bounds all reservations of the policy", "  ")
+            lines += _wrap("- its bound -> spec.reserve, which bounds all reservations of the policy", "  ")
         if kept.ceiling and _bounded(group):
-            lines += _wrapped("- limits or maximum -> spec.extraCapacity.ceiling, for all that the policy keeps", "  ")
+            lines += _wrap("- limits or maximum -> spec.extraCapacity.ceiling, for all that the policy keeps", "  ")
     if not is_of_nodes(group) and not all(kept.mirrors for kept in group):
-        lines += _wrapped(
+        lines += _wrap(
             "The floor is the same room; its pieces are cut to the pods that run here, so that each of those "
             "that come often finds room at once. If no such pod is larger than their placeholders, and some are like "
             "them, the policy keeps as much as they do, give or take one piece. Pods that are larger, or that use cpu "
@@ -304,5 +304,5 @@ def comments(group: Sequence[KeptRoom]) -> list[str]:
     return lines
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _wrap(text: str, indent: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)]

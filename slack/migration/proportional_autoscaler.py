@@ -17,8 +17,8 @@ from slack.migration.findings import (
     Json,
     Remarks,
     may_be_in,
-    named,
     namespace_of,
+    object_name,
     object_named,
     template_of,
     times,
@@ -44,7 +44,7 @@ Steps = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class CountedSize:
     """How much room is kept, in a policy's terms: fixed, or by steps."""
 
     room: Mapping[str, int] = field(default_factory=dict)
@@ -72,20 +72,20 @@ def settings_for(target: Json, manifests: Sequence[Json], remarks: Remarks) -> I
             continue
         if "nodelabels" in flags:
             remarks.warn(
-                f"{named(autoscaler)} counts the nodes with {flags['nodelabels']} alone; "
+                f"{object_name(autoscaler)} counts the nodes with {flags['nodelabels']} alone; "
                 f"the policy counts its own nodes: give it these labels in spec.nodeSelector where they are others"
             )
         config = object_named(manifests, "ConfigMap", flags.get("configmap", ""), inside)
         texts = (config or {}).get("data") or {}
         if not texts and "default-params" in flags:
-            defaults = _decoded(flags["default-params"], named(autoscaler))
+            defaults = _decode(flags["default-params"], object_name(autoscaler))
             texts = {key: json.dumps(value) for key, value in defaults.items()}
         if texts:
-            yield {key: _decoded(text, named(config or autoscaler)) for key, text in texts.items()}
+            yield {key: _decode(text, object_name(config or autoscaler)) for key, text in texts.items()}
         else:
             remarks.warnings.append(
-                f"{named(autoscaler)}: sets the replicas of {name}, but its ConfigMap {flags.get('configmap', '')} is "
-                f"not here; only the replicas that {name} has now are kept"
+                f"{object_name(autoscaler)}: sets the replicas of {name}, but its ConfigMap "
+                f"{flags.get('configmap', '')} is not here; only the replicas that {name} has now are kept"
             )
 
 
@@ -102,7 +102,7 @@ def _flags(manifest: Json) -> dict[str, str]:
     return flags
 
 
-def _decoded(text: str, source: str) -> Json:
+def _decode(text: str, source: str) -> Json:
     try:
         decoded = json.loads(text)
     except ValueError:
@@ -121,7 +121,7 @@ def _number(line: Json, key: str) -> float:
     return float(value)
 
 
-def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node_cpu_millis: int | None) -> Size:
+def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node_cpu_millis: int | None) -> CountedSize:
     """`replicas = max(cores / coresPerReplica, nodes / nodesPerReplica)`, from min to max."""
     if cores := _number(line, "coresPerReplica"):
         remarks.notes += [f"one replica for {cores:g} cores -> spec.extraCapacity", _ROUNDED]
@@ -147,7 +147,7 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
     remarks.notes.append(f"min {least} -> spec.extraCapacity.floor" + (f", max {most} -> ceiling" if most else ""))
     ceiling = times(requests, most) if most else {}
     if not cores and (not nodes or node_cpu_millis is None):
-        return Size(times(requests, least), ceiling)
+        return CountedSize(times(requests, least), ceiling)
     remarks.notes.append(_OF_WHAT)
     counts = _counts(least, most)
     steps = {0: least}
@@ -155,7 +155,7 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
         steps[_begins(before, cores, 0 if node_cpu_millis is None else nodes, node_cpu_millis or 0)] = count
     if not most or most - least >= MOST_STEPS:
         _tell_difference(sorted(steps.items()), counts, most, requests, remarks)
-    return Size(times(requests, least), ceiling, _amounts(sorted(steps.items()), requests))
+    return CountedSize(times(requests, least), ceiling, _amounts(sorted(steps.items()), requests))
 
 
 def _counts(least: int, most: int) -> list[int]:
@@ -230,7 +230,7 @@ def size_of_ladder(
     now: Mapping[str, int],
     remarks: Remarks,
     node_cpu_millis: int | None,
-) -> Size:
+) -> CountedSize:
     """Return steps of amounts. Of cores and nodes the one counts that yields more, as there; below all, the first."""
     cores, nodes = _entries(ladder, "coresToReplicas"), _entries(ladder, "nodesToReplicas")
     if nodes and node_cpu_millis is None:
@@ -241,7 +241,7 @@ def size_of_ladder(
                 f"until then a fixed floor is kept"
             )
             remarks.notes.append(f"ladder ({shown}) -> a fixed floor of spec.extraCapacity")
-            return Size(dict(now) if any(now.values()) else times(requests, max(count for _, count in nodes)))
+            return CountedSize(dict(now) if any(now.values()) else times(requests, max(count for _, count in nodes)))
         remarks.warn(
             f"its ladder counts cores and nodes ({shown}); without --node-cpu only the steps by cores are taken"
         )
@@ -261,7 +261,7 @@ def size_of_ladder(
         *([_ROUNDED] if cores else []),
         _OF_WHAT,
     ]
-    return Size(ceiling=times(requests, max(count for _, count in steps)), ladder=_amounts(steps, requests))
+    return CountedSize(ceiling=times(requests, max(count for _, count in steps)), ladder=_amounts(steps, requests))
 
 
 def _entries(ladder: Json, key: str) -> list[tuple[float, int]]:

@@ -5,7 +5,7 @@ Their metrics have no counterpart in a policy, so what they do is told and not g
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from slack.migration.findings import Json, may_be_in, named, namespace_of
+from slack.migration.findings import Json, may_be_in, namespace_of, object_name
 
 _KINDS = {
     "HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
@@ -33,8 +33,8 @@ def warnings_of_scalers(target: Json, manifests: Sequence[Json], kept: str) -> I
             continue
         least, most = (default if spec.get(field) is None else spec[field] for field, default in fields)
         yield (
-            f"{named(manifest)} sets the replicas of {name} from {least} to {most}, and the policy keeps {kept}; an "
-            f"autoscaler may set extraCapacity.replicas of a policy instead (SlackScale){''.join(_windows(spec))}"
+            f"{object_name(manifest)} sets the replicas of {name} from {least} to {most}, and the policy keeps {kept}; "
+            f"an autoscaler may set extraCapacity.replicas of a policy instead (SlackScale){''.join(_windows(spec))}"
         )
 
 

@@ -8,8 +8,8 @@ pod's quota stops a container that has none; docs/cpu-audit-alerts.md has the ca
 
 from slack.audit.findings.finding import Thresholds
 from slack.monitoring.expressions import SOURCE
-from slack.monitoring.panels import Kind, Panel, Query, Row
-from slack.monitoring.rules import Alert, Severity
+from slack.monitoring.panels import Panel, PanelKind, PanelRow, Query
+from slack.monitoring.rules import Alert, AlertSeverity
 
 _AT = Thresholds()
 _CONTAINER = "cluster, namespace, pod, container"
@@ -26,7 +26,7 @@ def _most(metric: str, matchers: str, labels: str) -> str:
     return f"max by ({labels}) (slack_audit_{metric}{{{matchers}}})"
 
 
-def _harmed(matchers: str, labels: str) -> str:
+def _harmed_share(matchers: str, labels: str) -> str:
     """Both numbers are bad; the value is the share of time lost."""
     lost = f"{_most('time_lost_ratio', matchers, labels)} > {_AT.high_lost:g}"
     return f"{lost} and {_most('throttled_periods_ratio', matchers, labels)} > {_AT.high_ratio:g}"
@@ -37,8 +37,8 @@ _NAMED = "{{ $labels.namespace }}/{{ $labels.pod }}"
 ALERTS = (
     Alert(
         "SlackCpuTimeLost",
-        _harmed(_BY_CONTAINER, _CONTAINER),
-        Severity.WARNING,
+        _harmed_share(_BY_CONTAINER, _CONTAINER),
+        AlertSeverity.WARNING,
         "15m",
         f"{_NAMED} stands still for its CPU limit",
         "Container {{ $labels.container }} lost {{ $value | humanizePercentage }} of its time, and ran into its limit "
@@ -47,8 +47,8 @@ ALERTS = (
     ),
     Alert(
         "SlackPodCpuTimeLost",
-        f"({_harmed(_BY_ABOVE, _ABOVE)}) unless on ({_POD}) ({_harmed(_BY_CONTAINER, _CONTAINER)})",
-        Severity.WARNING,
+        f"({_harmed_share(_BY_ABOVE, _ABOVE)}) unless on ({_POD}) ({_harmed_share(_BY_CONTAINER, _CONTAINER)})",
+        AlertSeverity.WARNING,
         "15m",
         "The CPU limit of a {{ $labels.level }} stops all containers below it",
         "Level {{ $labels.level }}{{ if $labels.pod }} of {{ $labels.namespace }}/{{ $labels.pod }}{{ end }} (agent "
@@ -59,8 +59,8 @@ ALERTS = (
         "SlackCpuStops",
         f"max by ({_POD}) ({_most('stop_seconds', _BY_BOTH, _EACH)} > {_AT.stop_seconds:g} "
         f"and {_most('time_lost_ratio', _BY_BOTH, _EACH)} > {_AT.warn_lost:g}) "
-        f"unless max by ({_POD}) ({_harmed(_BY_BOTH, _EACH)})",
-        Severity.INFO,
+        f"unless max by ({_POD}) ({_harmed_share(_BY_BOTH, _EACH)})",
+        AlertSeverity.INFO,
         "15m",
         f"{_NAMED} stops for tens of milliseconds",
         "When it runs into its CPU limit it stands still for {{ $value | humanizeDuration }} in the mean, long enough "
@@ -69,7 +69,7 @@ ALERTS = (
     Alert(
         "SlackKernelQuotaBug",
         f"count by ({SOURCE}, bug) (slack_audit_kernel_affected == 1)",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "15m",
         "Kernels throttle containers below their CPU limit",
         "{{ $value }} nodes have a kernel with the CFS quota bug {{ $labels.bug }}: limits there cost more than they "
@@ -78,7 +78,7 @@ ALERTS = (
     Alert(
         "SlackAuditNodesSilent",
         f'max by ({SOURCE}) (slack_audit_nodes{{state="silent"}}) > 0',
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "15m",
         "Nodes are not audited",
         "{{ $value }} nodes have sent the audit's controller no report for three intervals: what their limits do is "
@@ -87,7 +87,7 @@ ALERTS = (
     Alert(
         "SlackAuditTroubles",
         f'round(sum by ({SOURCE}, trouble) (increase(slack_audit_read_troubles_total{{trouble!="gone"}}[15m]))) > 10',
-        Severity.INFO,
+        AlertSeverity.INFO,
         "15m",
         "The audit cannot read cgroups",
         "{{ $value }} times in 15 minutes a cgroup was left out: {{ $labels.trouble }}. The agent's log has an "
@@ -109,12 +109,12 @@ def _figure(metric: str) -> str:
     return _most(metric, 'window="5m"', _CGROUP)
 
 
-def row() -> Row:
+def row() -> PanelRow:
     """Utilisation, saturation, errors: of limits, and of the nodes under them.
 
     Only agents and their controller have these metrics, under two jobs: the dashboard's job is not asked for.
     """
-    return Row("CPU limits: utilisation, saturation, errors", (*_utilisation(), *_saturation(), *_errors()))
+    return PanelRow("CPU limits: utilisation, saturation, errors", (*_utilisation(), *_saturation(), *_errors()))
 
 
 def _utilisation() -> tuple[Panel, ...]:
@@ -202,7 +202,7 @@ def _errors() -> tuple[Panel, ...]:
             "Nodes whose agent reports, and those that are silent.",
             (Query(f"sum by (state) (max by ({SOURCE}, state) (slack_audit_nodes))", "{{state}}"),),
             "short",
-            kind=Kind.STAT,
+            kind=PanelKind.STAT,
             width=6,
         ),
         Panel(
@@ -210,7 +210,7 @@ def _errors() -> tuple[Panel, ...]:
             "Nodes whose kernel throttles below the limit, by bug.",
             (Query("sum by (bug) (slack_audit_kernel_affected)", "{{bug}}"),),
             "short",
-            kind=Kind.STAT,
+            kind=PanelKind.STAT,
             width=6,
             thresholds=((None, "green"), (1, "red")),
         ),

@@ -15,7 +15,7 @@ from slack.monitoring.expressions import (
     quantile,
     reserved_ratio,
 )
-from slack.monitoring.rules import Alert, Group, Recording, Severity
+from slack.monitoring.rules import Alert, AlertSeverity, RecordingRule, RuleGroup
 
 _POLICY = "SlackPolicy {{ $labels.policy }}"
 _IN_SLACK = 'in_slack="true"'
@@ -23,21 +23,21 @@ _REFUSALS = "0|401|403|422|429|5.."
 """Answers that mean trouble; 404, 409 and 410 are how the API works."""
 
 
-def _recordings() -> tuple[Recording, ...]:
+def _recordings() -> tuple[RecordingRule, ...]:
     rules = []
     for window in ("5m", "1h"):
         rules += [
-            Recording(f"slack:instant_start:ratio_rate{window}", instant_ratio(window)),
-            Recording(f"slack:instant_start_in_slack:ratio_rate{window}", instant_ratio(window, _IN_SLACK)),
-            Recording(f"slack:instant_start_seconds:p50_rate{window}", quantile(0.5, window)),
-            Recording(f"slack:instant_start_seconds:p99_rate{window}", quantile(0.99, window)),
+            RecordingRule(f"slack:instant_start:ratio_rate{window}", instant_ratio(window)),
+            RecordingRule(f"slack:instant_start_in_slack:ratio_rate{window}", instant_ratio(window, _IN_SLACK)),
+            RecordingRule(f"slack:instant_start_seconds:p50_rate{window}", quantile(0.5, window)),
+            RecordingRule(f"slack:instant_start_seconds:p99_rate{window}", quantile(0.99, window)),
         ]
     return (
         *rules,
-        Recording("slack:starts:rate5m", f"sum by ({BY_POLICY}, in_slack) (rate({STARTS}_count[5m]))"),
-        Recording("slack:displaced:rate5m", f"sum by ({BY_POLICY}, cause) (rate(slack_displaced_total[5m]))"),
-        Recording("slack:reserved_cpu:ratio", reserved_ratio("cpu")),
-        Recording("slack:reserved_memory:ratio", reserved_ratio("memory")),
+        RecordingRule("slack:starts:rate5m", f"sum by ({BY_POLICY}, in_slack) (rate({STARTS}_count[5m]))"),
+        RecordingRule("slack:displaced:rate5m", f"sum by ({BY_POLICY}, cause) (rate(slack_displaced_total[5m]))"),
+        RecordingRule("slack:reserved_cpu:ratio", reserved_ratio("cpu")),
+        RecordingRule("slack:reserved_memory:ratio", reserved_ratio("memory")),
     )
 
 
@@ -64,7 +64,7 @@ _OPERATOR = (
     Alert(
         "ResourceSlackNotLeading",
         f"sum by ({SOURCE}) (slack_leader) == 0 or absent(slack_leader)",
-        Severity.CRITICAL,
+        AlertSeverity.CRITICAL,
         "5m",
         "No operator of resource-slack leads",
         "No process holds the lease, or none is scraped. Placeholders that are there stay, and the stock controllers "
@@ -73,7 +73,7 @@ _OPERATOR = (
     Alert(
         "ResourceSlackTwoLeaders",
         f"sum by ({SOURCE}) (slack_leader) > 1",
-        Severity.CRITICAL,
+        AlertSeverity.CRITICAL,
         "2m",
         "More than one operator of resource-slack acts",
         "{{ $value }} processes act at the same time and undo each other's work.",
@@ -81,7 +81,7 @@ _OPERATOR = (
     Alert(
         "ResourceSlackPlanStale",
         "time() - slack_plan_timestamp_seconds > clamp_min(3 * slack_plan_interval_seconds, 300) and slack_leader == 1",
-        Severity.CRITICAL,
+        AlertSeverity.CRITICAL,
         "2m",
         "The leading operator makes no plans",
         "{{ $labels.instance }} leads and has carried out no plan for more than 5 minutes and three times its "
@@ -90,7 +90,7 @@ _OPERATOR = (
     Alert(
         "ResourceSlackWatchRestarts",
         f"max by ({SOURCE}, path) (increase(slack_watch_restarts_total[15m])) > 10",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "5m",
         "The watch of {{ $labels.path }} breaks again and again",
         "It was opened anew {{ $value | humanize }} times in 15 minutes; each time the operator may be blind for "
@@ -100,7 +100,7 @@ _OPERATOR = (
         "ResourceSlackApiErrors",
         f'sum by ({SOURCE}) (rate(slack_api_requests_total{{code=~"{_REFUSALS}"}}[10m])) / '
         f"sum by ({SOURCE}) (rate(slack_api_requests_total[10m])) > 0.05",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "10m",
         "The API server refuses or fails the operator's requests",
         "{{ $value | humanizePercentage }} of its requests over 10 minutes had no answer (0), were not allowed (401, "
@@ -110,7 +110,7 @@ _OPERATOR = (
         "ResourceSlackPreemptionStuck",
         f"{_hangs('30m')} or {_hangs('6h')} and on ({SOURCE}) "
         f"count by ({SOURCE}) ({condition('PreemptionStuck', True)})",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "1m",
         "Pods hang after preemption and were not freed",
         "The scheduler made room for pods and left them pending; {{ $value }} were found in 30 minutes, and not all of "
@@ -125,7 +125,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackMakesWayInVain",
         f"{_IN_VAIN} / ({_MADE_WAY} >= 20) > 0.2",
-        Severity.INFO,
+        AlertSeverity.INFO,
         "15m",
         f"Placeholders of {_POLICY} make way in vain",
         "{{ $value | humanizePercentage }} of the placeholders that the operator deleted for bursts in the last hour "
@@ -135,7 +135,7 @@ _POLICIES = (
         "ResourceSlackNotSatisfied",
         f"{condition('SlackSatisfied', False)} unless {_NOT_READY} unless {_DRY_RUN} unless {_AT_CEILING} "
         f"unless {_LIMITED} unless {_IGNORED} unless {_STALE}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "15m",
         f"{_POLICY} has less slack than it wants",
         "Not every wanted placeholder has had a node in the last 15 minutes: new pods may wait for one.",
@@ -144,7 +144,7 @@ _POLICIES = (
         "ResourceSlackCoverageLost",
         f"{of_policies('slack_coverage_ratio')} and {condition('Covered', False)} unless {_NOT_READY} "
         f"unless {_AT_CEILING} unless {_STALE}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "15m",
         f"{_POLICY} keeps no room for some of its pods",
         "{{ $value | humanizePercentage }} of arrivals fit the room of one placeholder, less than spec.cover asks for; "
@@ -153,7 +153,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackInstantStartLow",
         f"{instant_ratio('1h')} < 0.9 and sum by ({BY_POLICY}) (increase({STARTS}_count[1h])) >= 20 unless {_DRY_RUN}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "30m",
         f"Pods of {_POLICY} wait",
         "Only {{ $value | humanizePercentage }} of the last hour's pods were bound within 2 seconds.",
@@ -161,7 +161,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackDisplacedStorm",
         f"{_DISPLACED} > clamp_min(3 * {_PLACEHOLDERS}, 10)",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "5m",
         f"Placeholders of {_POLICY} are pushed out again and again",
         "{{ $value | humanize }} left in 15 minutes, more than three times as many as there are.",
@@ -169,7 +169,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackAutoscalerIgnoresPlaceholders",
         f"{_IGNORED} unless {_STALE}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "5m",
         f"No autoscaler says a word about placeholders of {_POLICY}",
         "They wait for a node and nobody adds one: none is running, or it takes them for expendable.",
@@ -177,7 +177,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackLimitReached",
         f"{_LIMITED} unless {_STALE}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "15m",
         f"{_POLICY} cannot grow",
         "An autoscaler's limit or a quota refuses placeholders; the operator holds them back and tries again later.",
@@ -185,7 +185,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackNotFeasible",
         f"{condition('Feasible', False)} unless {_NOT_READY} unless {_STALE}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "15m",
         f"{_POLICY} wants what fits no node",
         "Some wanted placeholder fits no eligible node, or the policy has none.",
@@ -193,7 +193,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackPolicyNotReady",
         f"{_NOT_READY} unless {_STALE}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "15m",
         f"{_POLICY} is not acted upon",
         "Somebody must mend something: its spec is invalid, its PriorityClass cannot be used, another policy has its "
@@ -202,7 +202,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackMoreThanDoubles",
         f"{of_policies('slack_policy_more_than_doubles')} == 1 unless {_DRY_RUN}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "1m",
         f"{_POLICY} more than doubles the cluster",
         "So many nodes must come for its placeholders that there will be more than twice as many as now. A rate of 1 "
@@ -211,7 +211,7 @@ _POLICIES = (
     Alert(
         "ResourceSlackPinsNodes",
         condition("PinsNodes", True),
-        Severity.INFO,
+        AlertSeverity.INFO,
         "1h",
         f"Placeholders of {_POLICY} keep nodes from being removed",
         "One placeholder takes more of a node than the autoscaler's utilisation threshold: that node stays although "
@@ -220,12 +220,12 @@ _POLICIES = (
 )
 
 GROUPS = (
-    Group("resource-slack.recording", _recordings()),
-    Group("resource-slack.operator", _OPERATOR),
-    Group("resource-slack.policies", _POLICIES),
-    Group("resource-slack.cpu-limits", audit.ALERTS),
-    Group("resource-slack.load-watcher", load_watcher.ALERTS),
-    Group("resource-slack.scoring", scoring.ALERTS),
-    Group("resource-slack.throttler", throttler.ALERTS),
-    Group("resource-slack.demand", demand.ALERTS),
+    RuleGroup("resource-slack.recording", _recordings()),
+    RuleGroup("resource-slack.operator", _OPERATOR),
+    RuleGroup("resource-slack.policies", _POLICIES),
+    RuleGroup("resource-slack.cpu-limits", audit.ALERTS),
+    RuleGroup("resource-slack.load-watcher", load_watcher.ALERTS),
+    RuleGroup("resource-slack.scoring", scoring.ALERTS),
+    RuleGroup("resource-slack.throttler", throttler.ALERTS),
+    RuleGroup("resource-slack.demand", demand.ALERTS),
 )

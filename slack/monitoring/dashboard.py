@@ -11,7 +11,7 @@ from typing import Any
 
 from slack.monitoring import audit, demand, scoring, throttler
 from slack.monitoring.expressions import BY_POLICY, INSTANT_SECONDS, SOURCE, STARTS, instant_ratio, quantile
-from slack.monitoring.panels import DATASOURCE, Kind, Panel, Query, Row, laid_out
+from slack.monitoring.panels import DATASOURCE, Panel, PanelKind, PanelRow, Query, laid_out
 
 UID = "resource-slack"
 TITLE = "resource-slack"
@@ -53,11 +53,11 @@ def _operator_quantiles(histogram: str) -> tuple[Query, ...]:
 
 
 def _stat(title: str, description: str, query: str, unit: str, thresholds: Sequence[tuple[float | None, str]]) -> Panel:
-    return Panel(title, description, (Query(query),), unit, Kind.STAT, width=4, height=5, thresholds=thresholds)
+    return Panel(title, description, (Query(query),), unit, PanelKind.STAT, width=4, height=5, thresholds=thresholds)
 
 
-def _overview() -> Row:
-    return Row(
+def _overview() -> PanelRow:
+    return PanelRow(
         "Is my slack there?",
         (
             _stat(
@@ -111,8 +111,8 @@ def _ready() -> str:
     return f'{_CHOSEN}, type="Ready", status="true"'
 
 
-def _starts() -> Row:
-    return Row(
+def _starts() -> PanelRow:
+    return PanelRow(
         "Do pods start at once?",
         (
             Panel(
@@ -157,7 +157,7 @@ def _starts() -> Row:
                 "Real pods a second by the time from creation to binding.",
                 (Query(_rate(f"{STARTS}_bucket", "le"), "{{le}}", heatmap=True),),
                 "s",
-                kind=Kind.HEATMAP,
+                kind=PanelKind.HEATMAP,
                 width=24,
             ),
         ),
@@ -244,16 +244,16 @@ def _placeholder_panels() -> tuple[Panel, ...]:
     )
 
 
-def _slack() -> Row:
-    return Row(
+def _slack() -> PanelRow:
+    return PanelRow(
         "Slack",
         (*_resource_panels(), *_placeholder_panels()),
     )
 
 
-def _costs() -> Row:
+def _costs() -> PanelRow:
     money = _max("slack_cost_per_hour", f"{BY_POLICY}, currency")
-    return Row(
+    return PanelRow(
         "What it costs",
         (
             Panel(
@@ -285,11 +285,11 @@ def _costs() -> Row:
     )
 
 
-def _conditions() -> Row:
+def _conditions() -> PanelRow:
     labels = f"{BY_POLICY}, type"
     bad_when_false = _max("slack_policy_condition", labels, f'{_CHOSEN}, type=~"{_GOOD}", status="false"')
     bad_when_true = _max("slack_policy_condition", labels, f'{_CHOSEN}, type!~"{_GOOD}", status="true"')
-    return Row(
+    return PanelRow(
         "Policies",
         (
             Panel(
@@ -297,7 +297,7 @@ def _conditions() -> Row:
                 "Red: the condition says that something is wrong; `kubectl describe slackpolicy` says what.",
                 (Query(f"{bad_when_false} or {bad_when_true}", "{{policy}} {{type}}"),),
                 "none",
-                kind=Kind.STATE_TIMELINE,
+                kind=PanelKind.STATE_TIMELINE,
                 width=16,
                 height=10,
                 mappings={"0": ("fine", "green"), "1": ("trouble", "red")},
@@ -401,13 +401,13 @@ def _process_panels() -> tuple[Panel, ...]:
             "Processes by version of resource-slack; two during an upgrade.",
             (Query(f"count by (version) (slack_build_info{{{_JOB}}})", "{{version}}", instant=True),),
             "short",
-            kind=Kind.STAT,
+            kind=PanelKind.STAT,
         ),
     )
 
 
-def _operator() -> Row:
-    return Row(
+def _operator() -> PanelRow:
+    return PanelRow(
         "Operator",
         (*_loop_panels(), *_process_panels()),
     )

@@ -5,8 +5,8 @@ the process itself has the namespace that it runs in.
 """
 
 from slack.monitoring.expressions import SOURCE
-from slack.monitoring.panels import Panel, Query, Row
-from slack.monitoring.rules import Alert, Severity
+from slack.monitoring.panels import Panel, PanelRow, Query
+from slack.monitoring.rules import Alert, AlertSeverity
 
 _RATE = "$__rate_interval"
 _POOL = "cluster, job, namespace, pool"
@@ -32,7 +32,7 @@ ALERTS = (
     Alert(
         "ResourceSlackDemandNoLeader",
         f"sum by ({SOURCE}) (demand_leader) == 0",
-        Severity.CRITICAL,
+        AlertSeverity.CRITICAL,
         "2m",
         "No controller of container pools leads",
         "Containers that are there go on, but none is made and none ends, whatever comes into their queues.",
@@ -40,7 +40,7 @@ ALERTS = (
     Alert(
         "ResourceSlackDemandBrokerUnreachable",
         f"max by ({SOURCE}) (demand_broker_reachable and on (cluster, job, instance) demand_leader == 1) == 0",
-        Severity.CRITICAL,
+        AlertSeverity.CRITICAL,
         "2m",
         "The broker of container pools does not answer",
         "Without its figures nothing is decided: containers stay as they are, and the throttle endpoint lets "
@@ -49,7 +49,7 @@ ALERTS = (
     Alert(
         "ResourceSlackDemandStarving",
         f"{_of_pools('oldest_message_seconds')} > 60 and on ({_POOL}) {_READY} == 0 unless on ({_POOL}) {_UNMET}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "2m",
         f"Nothing takes messages of {_NAMED}",
         "The oldest has waited for {{ $value | humanizeDuration }}; the pool has no container that is ready, and it is "
@@ -58,7 +58,7 @@ ALERTS = (
     Alert(
         "ResourceSlackDemandCapacityShort",
         _UNMET,
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "10m",
         f"No node has room for containers of {_NAMED}",
         "{{ $value }} containers are wanted and cannot be had, for longer than a node usually takes.",
@@ -66,7 +66,7 @@ ALERTS = (
     Alert(
         "ResourceSlackDemandCreationsFail",
         f'sum by ({_POOL}) (increase(demand_creations_total{{result="failed"}}[15m])) >= 3',
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "1m",
         f"Containers of {_NAMED} do not get ready",
         "{{ $value | humanize }} creations have failed in 15 minutes: refused, or not ready within creationTimeout.",
@@ -170,9 +170,9 @@ def _run_panels() -> tuple[Panel, ...]:
     )
 
 
-def row() -> Row:
+def row() -> PanelRow:
     """What waits, what there is for it, and what cannot be had."""
-    return Row(
+    return PanelRow(
         "Container pools",
         (*_queue_panels(), *_container_panels(), *_run_panels()),
     )

@@ -1,7 +1,7 @@
 """The load watcher's own alerts: what its metrics show and nobody behind it sees."""
 
 from slack.monitoring.expressions import SOURCE
-from slack.monitoring.rules import Alert, Severity
+from slack.monitoring.rules import Alert, AlertSeverity
 
 
 def _fetches(outcome: str) -> str:
@@ -12,7 +12,7 @@ ALERTS = (
     Alert(
         "ResourceSlackLoadFetchFails",
         f"{_fetches('failed')} > 0 unless {_fetches('fetched')} > 0",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "5m",
         "The load watcher gets no figures",
         "Each of {{ $value | humanize }} fetches in 10 minutes has failed. What was fetched before is told for five "
@@ -21,7 +21,7 @@ ALERTS = (
     Alert(
         "ResourceSlackLoadSeriesUnmatched",
         f"max by ({SOURCE}) (slack_load_watcher_unmatched_series) > 0",
-        Severity.INFO,
+        AlertSeverity.INFO,
         "30m",
         "Figures come under names that are no node's",
         "{{ $value }} names in the provider's answers are no node's name, host name or address, or are those of "
@@ -30,7 +30,7 @@ ALERTS = (
     Alert(
         "ResourceSlackLoadSeriesDropped",
         f'sum by ({SOURCE}, reason) (slack_load_watcher_dropped_series{{reason!="Stale"}}) > 0',
-        Severity.INFO,
+        AlertSeverity.INFO,
         "30m",
         "Figures of nodes cannot be believed",
         "{{ $value }} series are left out for half an hour: {{ $labels.reason }}. Load sends their nodes no more pods.",

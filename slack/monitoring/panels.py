@@ -13,7 +13,7 @@ COLUMNS = 24
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-class Kind(StrEnum):
+class PanelKind(StrEnum):
     """Grafana's panel types that are used here."""
 
     STAT = "stat"
@@ -41,7 +41,7 @@ class Panel:
     queries: Sequence[Query]
     unit: str
     """Grafana's id: short, percentunit, s, bytes, none, ops, reqps."""
-    kind: Kind = Kind.TIMESERIES
+    kind: PanelKind = PanelKind.TIMESERIES
     width: int = 8
     height: int = 8
     thresholds: Sequence[tuple[float | None, str]] = ()
@@ -55,14 +55,14 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PanelRow:
     """A titled row of panels."""
 
     title: str
     panels: Sequence[Panel]
 
 
-def laid_out(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def laid_out(rows: Sequence[PanelRow]) -> list[dict[str, Any]]:
     """Return all rows and panels with ids and places."""
     found: list[dict[str, Any]] = []
     y = 0
@@ -127,7 +127,7 @@ def _target(query: Query, letter: str) -> dict[str, Any]:
 
 
 def _custom(panel: Panel) -> dict[str, Any]:
-    if panel.kind is Kind.TIMESERIES:
+    if panel.kind is PanelKind.TIMESERIES:
         stacking = {"mode": "normal", "group": "A"} if panel.stacked else {"mode": "none"}
         return {
             "drawStyle": "line",
@@ -137,24 +137,24 @@ def _custom(panel: Panel) -> dict[str, Any]:
             "spanNulls": False,
             "stacking": stacking,
         }
-    return {"fillOpacity": 80} if panel.kind is Kind.STATE_TIMELINE else {}
+    return {"fillOpacity": 80} if panel.kind is PanelKind.STATE_TIMELINE else {}
 
 
 def _options(panel: Panel) -> dict[str, Any]:
     legend = {"displayMode": "list", "placement": "bottom", "showLegend": True}
-    if panel.kind is Kind.STAT:
+    if panel.kind is PanelKind.STAT:
         return {
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
             "colorMode": "value",
             "graphMode": "area",
         }
-    if panel.kind is Kind.HEATMAP:
+    if panel.kind is PanelKind.HEATMAP:
         return {
             "calculate": False,
             "color": {"mode": "scheme", "scheme": "Blues", "steps": 32},
             "yAxis": {"unit": panel.unit},
             "tooltip": {"mode": "single"},
         }
-    if panel.kind is Kind.STATE_TIMELINE:
+    if panel.kind is PanelKind.STATE_TIMELINE:
         return {"showValue": "never", "mergeValues": True, "rowHeight": 0.8, "legend": legend}
     return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}

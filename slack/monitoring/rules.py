@@ -9,7 +9,7 @@ RUNBOOKS = "docs/runbooks"
 """Where the pages are in the project; an installation puts the address of its copy before it."""
 
 
-class Severity(StrEnum):
+class AlertSeverity(StrEnum):
     """How soon somebody should look."""
 
     CRITICAL = "critical"
@@ -21,7 +21,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordingRule:
     """A recording rule; the name is level:metric:operation."""
 
     name: str
@@ -34,7 +34,7 @@ class Alert:
 
     name: str
     expression: str
-    severity: Severity
+    severity: AlertSeverity
     hold: str
     """Prometheus' `for`."""
     summary: str
@@ -42,14 +42,14 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RuleGroup:
     """Rules that are evaluated together."""
 
     name: str
-    rules: Sequence[Recording | Alert]
+    rules: Sequence[RecordingRule | Alert]
 
 
-def rule_file(groups: Sequence[Group], *, runbooks: str = RUNBOOKS) -> dict[str, Any]:
+def rule_file(groups: Sequence[RuleGroup], *, runbooks: str = RUNBOOKS) -> dict[str, Any]:
     """Return the document of a Prometheus rule file.
 
     Args:
@@ -61,18 +61,18 @@ def rule_file(groups: Sequence[Group], *, runbooks: str = RUNBOOKS) -> dict[str,
     }
 
 
-def alerts(groups: Sequence[Group]) -> list[Alert]:
+def alerts(groups: Sequence[RuleGroup]) -> list[Alert]:
     """Return the alerts of all groups."""
     return [rule for group in groups for rule in group.rules if isinstance(rule, Alert)]
 
 
-def recordings(groups: Sequence[Group]) -> list[Recording]:
+def recordings(groups: Sequence[RuleGroup]) -> list[RecordingRule]:
     """Return the recording rules of all groups."""
-    return [rule for group in groups for rule in group.rules if isinstance(rule, Recording)]
+    return [rule for group in groups for rule in group.rules if isinstance(rule, RecordingRule)]
 
 
-def _rule(rule: Recording | Alert, runbooks: str) -> dict[str, Any]:
-    if isinstance(rule, Recording):
+def _rule(rule: RecordingRule | Alert, runbooks: str) -> dict[str, Any]:
+    if isinstance(rule, RecordingRule):
         return {"record": rule.name, "expr": rule.expression}
     return {
         "alert": rule.name,

@@ -5,8 +5,8 @@ ones to see that pods go by requests again.
 """
 
 from slack.monitoring.expressions import SOURCE
-from slack.monitoring.panels import Kind, Panel, Query, Row
-from slack.monitoring.rules import Alert, Severity
+from slack.monitoring.panels import Panel, PanelKind, PanelRow, Query
+from slack.monitoring.rules import Alert, AlertSeverity
 
 _RATE = "$__rate_interval"
 _NODES = f"sum by ({SOURCE}) (slack_scorer_nodes)"
@@ -24,7 +24,7 @@ ALERTS = (
     Alert(
         "ResourceSlackScoringFallsBack",
         f"max by ({SOURCE}) (slack_scorer_falling_back) == 1",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "10m",
         "Pods are not placed by load, because too little of it is known",
         "The load of no node, or of fewer nodes than scorer.minMeasuredNodes, is known. Until it is, the scorer places "
@@ -33,7 +33,7 @@ ALERTS = (
     Alert(
         "ResourceSlackScorerSlow",
         f"{_slowest('5m')} > {_SLOW_SECONDS:g}",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "10m",
         "The scorer answers late",
         "One answer in a hundred takes {{ $value | humanizeDuration }} and more. The scheduler waits 200 ms, and then "
@@ -42,7 +42,7 @@ ALERTS = (
     Alert(
         "ResourceSlackLoadStale",
         f"{_UNKNOWN} > 0.1 * {_NODES} unless max by ({SOURCE}) (slack_scorer_falling_back) == 1",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "15m",
         "The load of many nodes is not known",
         "Of {{ $value }} nodes, more than a tenth, metrics are missing, older than five minutes or from the future. "
@@ -51,7 +51,7 @@ ALERTS = (
     Alert(
         "ResourceSlackLoadUnmatched",
         f"max by ({SOURCE}) (slack_scorer_unmatched_names) > 0",
-        Severity.INFO,
+        AlertSeverity.INFO,
         "15m",
         "Metrics name nodes that the cluster does not have",
         "{{ $value }} names in the load watcher's figures are no node's name, host name or address.",
@@ -116,7 +116,7 @@ def _load_panels() -> tuple[Panel, ...]:
             "CPU of pods that metrics do not show yet, on all nodes.",
             (Query(f"max by ({SOURCE}) (slack_scorer_predicted_cpu_cores)", "{{job}}"),),
             "short",
-            kind=Kind.TIMESERIES,
+            kind=PanelKind.TIMESERIES,
         ),
         Panel(
             "Series left out",
@@ -131,9 +131,9 @@ def _load_panels() -> tuple[Panel, ...]:
     )
 
 
-def row() -> Row:
+def row() -> PanelRow:
     """Whether scores go by load, how quick they are, and how old what they go by is."""
-    return Row(
+    return PanelRow(
         "Load-aware scores",
         (*_decision_panels(), *_load_panels()),
     )

@@ -4,8 +4,8 @@ Agents are one a node: their figures are added up by installation, but for wheth
 """
 
 from slack.monitoring.expressions import SOURCE
-from slack.monitoring.panels import Kind, Panel, Query, Row
-from slack.monitoring.rules import Alert, Severity
+from slack.monitoring.panels import Panel, PanelKind, PanelRow, Query
+from slack.monitoring.rules import Alert, AlertSeverity
 
 _RATE = "$__rate_interval"
 _NODE = f"{SOURCE}, instance"
@@ -27,7 +27,7 @@ ALERTS = (
     Alert(
         "ResourceSlackStartsFailOpen",
         f"{_increase('slack_throttler_opened_total', '15m')} >= 1 or {_increase(_permits('opened'), '15m')} >= 1",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "1m",
         "Containers start without a permit",
         "{{ $value | humanize }} containers have started in 15 minutes because nobody heard of their agent: nothing "
@@ -36,7 +36,7 @@ ALERTS = (
     Alert(
         "ResourceSlackStartsTimeOut",
         f"{_increase('slack_throttler_timed_out_total', '30m')} >= 1",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "5m",
         "Containers are not ready in time",
         "{{ $value | humanize }} containers have held a slot for the whole of startTimeout in half an hour. Others "
@@ -46,7 +46,7 @@ ALERTS = (
         "ResourceSlackStartsWaitLong",
         f'sum by ({_NODE}) (slack_throttler_containers{{state="pending"}}) > 0 unless '
         f"{_increase('slack_throttler_grants_total', '5m', _NODE)} > 0",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "10m",
         "Containers wait and none is let in",
         "{{ $value }} containers of the node behind {{ $labels.instance }} are pending, and for 15 minutes none has "
@@ -55,7 +55,7 @@ ALERTS = (
     Alert(
         "ResourceSlackPermitsNotWritten",
         f"{_increase(_permits('refused|failed'), '15m')} >= 1",
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "5m",
         "Permits cannot be written into ConfigMaps",
         "{{ $value | humanize }} times in 15 minutes the throttler's controller could not let containers start that "
@@ -64,7 +64,7 @@ ALERTS = (
     Alert(
         "ResourceSlackStartsUnpaced",
         f'max by ({SOURCE}) (slack_throttler_nodes{{state="silent"}}) > 0',
-        Severity.WARNING,
+        AlertSeverity.WARNING,
         "5m",
         "Agents of the throttler are silent",
         "{{ $value }} nodes have an agent that reports no more. Starts there wait for failOpenAfter, and then are not "
@@ -158,14 +158,14 @@ def _node_panels() -> tuple[Panel, ...]:
             "Pods that the webhook has seen, by what became of them.",
             (Query(f"sum by (outcome) (rate(slack_throttler_admissions_total[{_RATE}]))", "{{outcome}}"),),
             "reqps",
-            kind=Kind.TIMESERIES,
+            kind=PanelKind.TIMESERIES,
         ),
     )
 
 
-def row() -> Row:
+def row() -> PanelRow:
     """Who waits, for how long, and what is let in otherwise than by a free slot."""
-    return Row(
+    return PanelRow(
         "Paced starts",
         (*_slot_panels(), *_time_panels(), *_permit_panels(), *_node_panels()),
     )

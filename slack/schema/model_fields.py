@@ -12,7 +12,7 @@ def fields_at(root: type[BaseModel], path: Sequence[str | int]) -> list[str]:
     for part in path:
         if isinstance(part, str):
             types = [found for model in types for found in _models_below(model, part)]
-    return [_written(name, field) for model in types for name, field in model.model_fields.items()]
+    return [_type_text(name, field) for model in types for name, field in model.model_fields.items()]
 
 
 def _models_below(model: type[BaseModel], part: str) -> Iterator[type[BaseModel]]:
@@ -28,5 +28,5 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(inner)
 
 
-def _written(name: str, field: Any) -> str:
+def _type_text(name: str, field: Any) -> str:
     return str(field.alias or name)

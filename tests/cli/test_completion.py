@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from slack.cli.commands import app
 from slack.cli.completion import SCRIPTS
-from slack.cli.terminal.candidates import answered
+from slack.cli.terminal.candidates import completion_answer
 from tests.cli.conftest import COMMAND, Run
 from tests.kube.fake_api import FakeApi
 
 
 def offered(*words: str) -> list[str]:
-    *lines, directive = answered(app, list(words)).splitlines()
+    *lines, directive = completion_answer(app, list(words)).splitlines()
     assert directive == (":4" if lines else ":0")
     return [line.partition("\t")[0] for line in lines]
 
@@ -42,7 +42,7 @@ def test_files_are_offered_where_nothing_else_is() -> None:
 
 
 def test_a_help_text_comes_with_each() -> None:
-    assert "version\tPrint the version\n" in answered(app, ["ver"])
+    assert "version\tPrint the version\n" in completion_answer(app, ["ver"])
 
 
 def test_the_environment_is_as_it_was_and_no_cluster_is_no_complaint(monkeypatch: pytest.MonkeyPatch) -> None:

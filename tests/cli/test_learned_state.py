@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slack.cli.inputs.learned_state import NOT_IN_A_SNAPSHOT, amounts, read_histories
-from slack.cli.inputs.measured import Measured
+from slack.cli.inputs.measured import PolicyMeasurement
 from slack.kube.errors import ApiError, Unreachable
 from slack.planner.objective.history_object import learnt
 from slack.planner.objective.learner import Learner
@@ -111,6 +111,6 @@ def test_a_snapshot_says_that_it_is_not_known_and_shows_what_the_rate_keeps(
 
 
 def test_what_an_operator_has_said_in_a_snapshots_status_is_told_beside() -> None:
-    said = {"web": Measured(looked_at=True, spared=None, why="2/4Gi is enough for 91% of the pods")}
+    said = {"web": PolicyMeasurement(looked_at=True, spared=None, why="2/4Gi is enough for 91% of the pods")}
     (amount,) = amounts([POLICY], {}, None, said, START).values()
     assert amount.why.lacking == f"{NOT_IN_A_SNAPSHOT}; it has said: 2/4Gi is enough for 91% of the pods"

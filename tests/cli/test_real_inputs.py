@@ -11,7 +11,7 @@ from slack.cluster.load import read_cluster
 from slack.planner.plan import plan
 from slack.planner.policy.spec import Policy as SlackPolicy
 from slack.planner.policy.spec import parse_policy
-from slack.simulator.traces.format import NodeRow, PodRow, Trace
+from slack.simulator.traces.format import NodeTraceRow, PodTraceRow, Trace
 from slack.simulator.traces.parquet import write_trace
 from tests.cli.build import Json, listed, node, pod, slack_policy
 from tests.cli.conftest import Policy, Run
@@ -146,17 +146,20 @@ def test_a_mirror_is_as_large_as_a_vertical_pod_autoscaler_has_made_its_pods(run
 def test_a_pod_that_avoids_other_apps_pods_may_have_its_like_beside_it(run: Run, tmp_path: Path) -> None:
     given: dict[str, Any] = json.loads((INPUTS / "trace-anti-affinity.json").read_text())
     started, ended = (datetime.fromisoformat(given[name]) for name in ("started_at", "ended_at"))
-    pods, nodes = tuple(PodRow(**row) for row in given["pods"]), tuple(NodeRow(**row) for row in given["nodes"])
+    pods, nodes = (
+        tuple(PodTraceRow(**row) for row in given["pods"]),
+        tuple(NodeTraceRow(**row) for row in given["nodes"]),
+    )
 
-    def hours(pods: tuple[PodRow, ...]) -> tuple[float, str]:
+    def hours(pods: tuple[PodTraceRow, ...]) -> tuple[float, str]:
         (tmp_path / "trace.parquet").write_bytes(write_trace(Trace(started, ended, "watch", pods, nodes)))
         found = run("simulate", "--trace", "trace.parquet", "--compare", "none", "-o", "json")
         assert found.code == 0, found.stderr
         (item,) = json.loads(found.stdout)["items"]
         return round(item["node_hours"], 1), found.stderr
 
-    free = tuple(PodRow(**{**row, "constraints_json": ""}) for row in given["pods"])
-    labelled = tuple(PodRow(**{**row, "labels_json": '{"app":"web"}'}) for row in given["pods"])
+    free = tuple(PodTraceRow(**{**row, "constraints_json": ""}) for row in given["pods"])
+    labelled = tuple(PodTraceRow(**{**row, "labels_json": '{"app":"web"}'}) for row in given["pods"])
     assert hours(free) == (6.1, "")
     told = "the trace has no labels of pods: the anti-affinity of shop/deploy/web is left out"
     assert (found := hours(pods))[0] == 6.1

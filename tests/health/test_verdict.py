@@ -6,27 +6,27 @@ import pytest
 
 from slack.health.ages import age_text, duration
 from slack.health.answer import Health
-from slack.health.observation import Installation, Observation, Placeholder, lease_holder
+from slack.health.observation import Installation, ObservedPlaceholder, StatusObservation, lease_holder
 from slack.health.verdict import assess
 from slack.process.reasons import Level
 from tests.health.build import NOW, lease, policy
 
 
-def on_node(name: str | None) -> Placeholder:
-    return Placeholder("default", "a", name)
+def on_node(name: str | None) -> ObservedPlaceholder:
+    return ObservedPlaceholder("default", "a", name)
 
 
 def health(*policies: Any, **seen: Any) -> Health:
     given: dict[str, Any] = {
         "crd": True,
-        "placeholders": tuple(Placeholder("web", "c3cd", f"node-{i}") for i in range(3)),
+        "placeholders": tuple(ObservedPlaceholder("web", "c3cd", f"node-{i}") for i in range(3)),
         "lease": lease(),
         "lease_seen": True,
         "operator_pods": 1,
         "unseen": (),
     }
     return assess(
-        Observation(policies=policies, **{**given, **seen}),
+        StatusObservation(policies=policies, **{**given, **seen}),
         now=NOW.timestamp(),
         namespace="resource-slack",
         lease_name="resource-slack",
@@ -126,7 +126,11 @@ def test_a_refill_that_lasts_is_trouble_with_a_remedy(reason: str) -> None:
 
 
 def test_figures_are_those_of_the_status_and_places_only_where_the_pods_are_those_it_counts() -> None:
-    moved = (Placeholder("web", "c3cd", "node-0"), Placeholder("web", "c3cd", None), Placeholder("web", "c3cd", None))
+    moved = (
+        ObservedPlaceholder("web", "c3cd", "node-0"),
+        ObservedPlaceholder("web", "c3cd", None),
+        ObservedPlaceholder("web", "c3cd", None),
+    )
     (shown,) = health(policy(), placeholders=moved).policies
     assert (shown.bound, shown.pending, shown.nodes_of_shape, shown.now) == (3, 0, {}, None)
     (old,) = health(policy(), placeholders=moved, lease=lease(age=900)).policies
@@ -234,7 +238,7 @@ def test_an_operator_that_does_not_say_it_is_judged_by_what_is_there(
         ((), "NoPlaceholders", "none of its placeholders is there"),
         (None, "NotSeen", "may not be seen"),
         (
-            (Placeholder("default", "a", "node-1"), Placeholder("default", "a", None)),
+            (ObservedPlaceholder("default", "a", "node-1"), ObservedPlaceholder("default", "a", None)),
             "PlaceholdersPending",
             "1 of the 2",
         ),
@@ -286,19 +290,21 @@ def test_a_lease_is_held_by_who_renewed_it_in_its_time() -> None:
         assert lease_holder(free, NOW.timestamp()) is None
 
 
-UNBOUND = tuple(Placeholder("web", "c3cd", None, unbound=True) for _ in range(3))
+UNBOUND = tuple(ObservedPlaceholder("web", "c3cd", None, unbound=True) for _ in range(3))
 
 
 def test_unbound_placeholders_wait_for_nothing() -> None:
     found = health(policy(), placeholders=UNBOUND)
     assert found.good
     assert (found.policies[0].bound, found.policies[0].unbound) == (3, 3)
-    gone = health(policy(), placeholders=(*UNBOUND, Placeholder("web", "c3cd", None)), operator_pods=0, lease=None)
+    gone = health(
+        policy(), placeholders=(*UNBOUND, ObservedPlaceholder("web", "c3cd", None)), operator_pods=0, lease=None
+    )
     assert (gone.policies[0].now, gone.policies[0].unbound) == ((0, 1), 3)
 
 
 def test_the_built_in_policy_is_not_in_trouble_for_being_unbound() -> None:
     found = health(placeholders=UNBOUND, lease=BUILT_IN)
     assert (found.built_in, found.good, found.built_in_bound, found.built_in_unbound) == (True, True, 0, 3)
-    waits = health(placeholders=(*UNBOUND, Placeholder("web", "c3cd", None)), lease=BUILT_IN)
+    waits = health(placeholders=(*UNBOUND, ObservedPlaceholder("web", "c3cd", None)), lease=BUILT_IN)
     assert [finding.reason for finding in waits.built_in_findings] == ["PlaceholdersPending"]

@@ -9,7 +9,7 @@ import pytest
 from slack.kube.apply import Writer, conflict_text, refusal_text
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Stopped, Unreachable
-from slack.kube.retry import Backoff, retrying
+from slack.kube.retry import RetryBackoff, retrying
 from tests.kube.fake_api import FakeApi, Reply, eventually, status_body
 
 MAP = "/api/v1/namespaces/n/configmaps/a"
@@ -156,7 +156,7 @@ def test_create_get_delete(api: FakeApi, writer: Writer) -> None:
 
 
 def test_backoff_doubles_up_to_its_maximum_and_starts_anew_after_progress() -> None:
-    backoff = Backoff(1.0, 8.0)
+    backoff = RetryBackoff(1.0, 8.0)
     for ceiling in (1, 2, 4, 8, 8, 8):
         assert ceiling / 2 <= backoff.next_seconds() <= ceiling
     assert 60 <= backoff.next_seconds(at_least=60) <= 66

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from slack.kube.errors import InvalidAnswer
-from slack.kube.paging import ListPage, Query, listed, pages
+from slack.kube.paging import ListPage, Query, list_all, pages
 
 
 def body(names: str, token: str = "") -> bytes:
@@ -28,7 +28,7 @@ class Server:
 
 
 def names(server: Server, **selectors: str) -> list[str]:
-    return [item["name"] for item in listed(server, "/api/v1/pods", dict[str, str], **selectors)]  # type: ignore[arg-type]
+    return [item["name"] for item in list_all(server, "/api/v1/pods", dict[str, str], **selectors)]  # type: ignore[arg-type]
 
 
 def test_every_object_of_every_page_comes_in_order_and_the_selectors_go_with_each_request() -> None:

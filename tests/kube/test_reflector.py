@@ -16,7 +16,7 @@ from slack.kube.discovery import CONFIRM_SECONDS, GONE_SECONDS
 from slack.kube.errors import ApiError
 from slack.kube.object_names import ObjectName
 from slack.kube.reflector import Reflector
-from slack.kube.retry import Backoff
+from slack.kube.retry import RetryBackoff
 from slack.kube.watch import EventType
 from tests.kube.fake_api import FakeApi, Reply, eventually, status_body
 
@@ -77,7 +77,7 @@ def start(connection: Connection) -> Iterator[Start]:
 
     def start(*, wait: bool = True, **options: Any) -> tuple[Reflector[Thing], Store]:
         store = Store()
-        reflector = Reflector(connection, THINGS, Thing, store, backoff=Backoff(0.02, 0.1), **options)
+        reflector = Reflector(connection, THINGS, Thing, store, backoff=RetryBackoff(0.02, 0.1), **options)
         running.append(reflector)
         reflector.start()
         assert not wait or reflector.wait_synced(5)

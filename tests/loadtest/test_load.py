@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from slack.loadtest.chart import chart
 from slack.loadtest.manifest import deadline_job, deployment, is_expired, owned_by, refusal, until_text
 from slack.loadtest.meter import LoadMeter
-from slack.loadtest.report import Moment, document, thinned
+from slack.loadtest.report import Moment, document, without_repeats
 from slack.loadtest.shape import LoadShape, replicas_at
 
 
@@ -112,7 +112,7 @@ def test_a_pod_that_was_bound_stays_so_when_it_is_taken_away() -> None:
 
 def test_a_steady_time_is_two_rows() -> None:
     rows = [Moment(float(second), 1 if second < 5 else 2, 0, 0, 3) for second in range(10)]
-    assert [row.seconds for row in thinned(rows)] == [0.0, 4.0, 5.0, 9.0]
+    assert [row.seconds for row in without_repeats(rows)] == [0.0, 4.0, 5.0, 9.0]
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=40), st.integers(1, 200))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slack.cluster.quantity import amount, format_quantity
 from slack.migration.findings import CannotMigrate
-from slack.migration.policies import merged, policies_of, rooms_in, warnings_of
+from slack.migration.policies import group_by_nodes, policies_of, rooms_in, warnings_of
 from slack.migration.proportional_autoscaler import MOST_STEPS
 from slack.planner.policy.crd import crd
 from slack.planner.policy.spec import parse_policy
@@ -25,7 +25,7 @@ COVERLESS = {"mode": "None"}
 
 
 def spec_of(*manifests: Json) -> tuple[Json, list[str]]:
-    groups = merged(rooms_in(manifests, NODE_CPU * 1000))
+    groups = group_by_nodes(rooms_in(manifests, NODE_CPU * 1000))
     (document,) = policies_of(groups)
     parse_policy(document, source="migrated")
     spec: Json = document["spec"]
@@ -278,7 +278,7 @@ def test_several_targets_have_the_same_size() -> None:
 def test_an_autoscaler_sets_what_is_in_its_namespace() -> None:
     auto = proportional("op", ladder={"coresToReplicas": [[0, 9]]})
     elsewhere = pause("op", 2, namespace="other", nodeSelector={"pool": "b"})
-    mine, other = merged(rooms_in([pause("op", 1), elsewhere, *auto], None))
+    mine, other = group_by_nodes(rooms_in([pause("op", 1), elsewhere, *auto], None))
     assert [bool(group[0].ladder) for group in (mine, other)] == [True, False]
 
 
@@ -287,7 +287,7 @@ def test_equal_names_in_two_namespaces_become_policies_of_two_names() -> None:
         pause("op", 1, namespace=space, nodeSelector={"pool": pool}) for space, pool in (("a", "x"), ("b", "y"))
     ]
     more = pause("op", 1, namespace="b", nodeSelector={"pool": "z"})
-    names = [policy["metadata"]["name"] for policy in policies_of(merged(rooms_in([*manifests, more], None)))]
+    names = [policy["metadata"]["name"] for policy in policies_of(group_by_nodes(rooms_in([*manifests, more], None)))]
     assert names == ["op", "b-op", "op-2"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slack.cluster.labels import API_VERSION
-from slack.migration.policies import comments, excess_by_ratio, merged, policies_of, rooms_in, warnings_of
+from slack.migration.policies import comments, excess_by_ratio, group_by_nodes, policies_of, rooms_in, warnings_of
 from slack.planner.model.result import PolicyPlan
 from slack.planner.policy.spec import KIND, parse_policy
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, proportional
@@ -87,7 +87,7 @@ def peers(draw: st.DrawFn, size: Size, cores: int) -> tuple[list[Json], int, int
 
 def migrated(manifests: list[Json], objects: list[Json]) -> tuple[PolicyPlan, Json, str]:
     """Return the plan of the policy that is printed, its spec, and what is said in it and beside it."""
-    groups = merged(rooms_in(manifests, None))
+    groups = group_by_nodes(rooms_in(manifests, None))
     (document,) = policies_of(groups)
     parse_policy(document, source="migrated")
     spec: dict[str, Any] = document["spec"]
@@ -225,7 +225,7 @@ def test_two_targets_of_other_ratios_keep_no_more_of_each_resource_than_is_named
     replicas = math.ceil(cores / each) if each else max(number for start, number in LADDER if cores >= start)
 
     item, _, said = migrated(manifests, objects)
-    more = excess_by_ratio(merged(rooms_in(manifests, None))[0])
+    more = excess_by_ratio(group_by_nodes(rooms_in(manifests, None))[0])
     for (kept, one), r, name in zip(planned(item), (0, 1), ("cpu", "memory"), strict=True):
         unit = (1, 1 << 20)[r]
         theirs, largest = replicas * sum(own[r] for own in sizes) * unit, max(one, *(own[r] * unit for own in sizes))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slack.migration.findings import CannotMigrate, KeepsNothing
-from slack.migration.policies import comments, merged, policy_of, rooms_in, warnings_of
+from slack.migration.policies import comments, group_by_nodes, policy_of, rooms_in, warnings_of
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, priority, proportional
 from tests.cluster.build import Json
 
@@ -17,7 +17,7 @@ def test_a_release_and_a_buffer_for_the_same_nodes_become_one_policy() -> None:
         buffer(podTemplateRef={"name": "box"}, replicas=3),
         box,
     ]
-    (group,) = merged(rooms_in(manifests, None))
+    (group,) = group_by_nodes(rooms_in(manifests, None))
     assert [kept.name for kept in group] == ["slack", "web"]
     assert policy_of(group)["spec"] == {
         "nodeSelector": {"pool": "web"},
@@ -58,7 +58,7 @@ def one_per_node(count: int | None, requests: Json, labels: Json | None = None, 
 
 @pytest.mark.parametrize("count", [1, 3, None])
 def test_one_pod_on_each_node_that_takes_most_of_it_becomes_whole_nodes(count: int | None) -> None:
-    (group,) = merged(rooms_in([one_per_node(count, {"cpu": "3500m", "memory": "12Gi"})], 4000))
+    (group,) = group_by_nodes(rooms_in([one_per_node(count, {"cpu": "3500m", "memory": "12Gi"})], 4000))
     spec = policy_of(group)["spec"]
     assert spec == {"extraCapacity": {"nodes": count or 1}, "cover": {"mode": "None"}}
     assert any(
@@ -79,7 +79,7 @@ def test_one_pod_on_each_node_that_takes_most_of_it_becomes_whole_nodes(count: i
 def test_pods_that_may_be_a_part_of_a_node_stay_a_floor_and_a_person_is_told(
     manifest: Json, node_cpu_millis: int | None
 ) -> None:
-    (group,) = merged(rooms_in([manifest], node_cpu_millis))
+    (group,) = group_by_nodes(rooms_in([manifest], node_cpu_millis))
     assert "floor" in policy_of(group)["spec"]["extraCapacity"]
     assert any("write extraCapacity.nodes: 3 in place of it" in text for text in warnings_of([group]))
 
@@ -95,13 +95,13 @@ def test_pods_that_may_be_a_part_of_a_node_stay_a_floor_and_a_person_is_told(
     ids=["avoids others", "one per zone", "a null selector", "avoids nobody"],
 )
 def test_pods_that_may_share_a_node_are_no_nodes(manifest: Json) -> None:
-    (group,) = merged(rooms_in([manifest], 4000))
+    (group,) = group_by_nodes(rooms_in([manifest], 4000))
     assert policy_of(group)["spec"]["extraCapacity"]["floor"] == {"cpu": "10500m"}
     assert not any("extraCapacity.nodes" in text for text in warnings_of([group]))
 
 
 def test_beside_another_object_for_the_same_nodes_whole_nodes_are_an_amount() -> None:
-    (group,) = merged(rooms_in([one_per_node(2, {"cpu": "3"}), pause("slack", 2, {"cpu": "1"})], 4000))
+    (group,) = group_by_nodes(rooms_in([one_per_node(2, {"cpu": "3"}), pause("slack", 2, {"cpu": "1"})], 4000))
     assert policy_of(group)["spec"]["extraCapacity"] == {"minRate": 0, "floor": {"cpu": "8"}}
 
 

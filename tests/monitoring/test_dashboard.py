@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slack.monitoring.dashboard import dashboard
-from slack.monitoring.panels import COLUMNS, Kind, Panel, Query, Row, laid_out
+from slack.monitoring.panels import COLUMNS, Panel, PanelKind, PanelRow, Query, laid_out
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.demand.metric_definitions import DEMAND_CONTROLLER_FAMILIES
 from slack_operator.loadwatcher.metric_definitions import LOAD_WATCHER_FAMILIES
@@ -110,6 +110,6 @@ def metric_names_of(definition: str) -> str:
 
 
 def test_panels_that_do_not_fit_side_by_side_wrap() -> None:
-    panel = Panel("p", "d.", (Query("up"),), "short", Kind.STAT, width=10, height=3)
-    places = [laid["gridPos"] for laid in laid_out([Row("r", [panel] * 3), Row("s", [panel])])]
+    panel = Panel("p", "d.", (Query("up"),), "short", PanelKind.STAT, width=10, height=3)
+    places = [laid["gridPos"] for laid in laid_out([PanelRow("r", [panel] * 3), PanelRow("s", [panel])])]
     assert [(place["x"], place["y"]) for place in places] == [(0, 0), (0, 1), (10, 1), (0, 4), (0, 7), (0, 8)]

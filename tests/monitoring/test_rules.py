@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from slack.cli.commands import app
 from slack.demand.crd import pool_crd
 from slack.monitoring.catalog import GROUPS
-from slack.monitoring.rules import Alert, Recording, Severity, alerts, recordings, rule_file
+from slack.monitoring.rules import Alert, AlertSeverity, RecordingRule, alerts, recordings, rule_file
 from slack.planner.model.result import ConditionType
 from slack.planner.policy.crd import crd
 from slack.process.reasons import REASONS
@@ -73,7 +73,7 @@ def test_series_of_a_histogram_belong_to_it() -> None:
 
 
 @pytest.mark.parametrize("rule", [*ALERTS, *recordings(GROUPS)], ids=lambda rule: str(rule.name))
-def test_rules_read_only_what_operator_and_auditor_export(rule: Alert | Recording) -> None:
+def test_rules_read_only_what_operator_and_auditor_export(rule: Alert | RecordingRule) -> None:
     assert {family_of(name) for name in metric_names(rule.expression)} <= EXPORTED.keys()
     for metric, matchers in _SELECTOR.findall(rule.expression):
         keys = {part.partition("=")[0].rstrip("!").strip() for part in matchers.split(",")}
@@ -98,7 +98,7 @@ def test_rule_names_are_unique_and_say_what_they_are() -> None:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert.name))
 def test_an_alert_says_what_how_bad_and_where_to_read_on(alert: Alert) -> None:
-    assert alert.severity in Severity
+    assert alert.severity in AlertSeverity
     assert re.fullmatch(r"\d+[mh]", alert.hold)
     assert len(alert.summary) <= 80
     assert not alert.summary.endswith(".")

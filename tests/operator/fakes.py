@@ -16,7 +16,7 @@ from slack.cluster import wire
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.labels import LABEL_RELEASE
 from slack.kube.apply import Writer
-from slack.kube.errors import ApiError, Cause, KubeError
+from slack.kube.errors import ApiError, FieldCause, KubeError
 from slack.kube.pipelining import OnAnswer, ShouldSend, WriteRequest
 from slack.kube.retry import retrying
 from slack.kube.watch import EventType
@@ -218,7 +218,9 @@ class FakeApi:
 
 
 def conflict(field: str) -> ApiError:
-    return ApiError(409, "Conflict", "conflict", (Cause(field, "FieldManagerConflict", 'conflict with "somebody"'),))
+    return ApiError(
+        409, "Conflict", "conflict", (FieldCause(field, "FieldManagerConflict", 'conflict with "somebody"'),)
+    )
 
 
 def node(name: str, cpu: str = "8", memory: str = "32Gi", **labels: str) -> Json:

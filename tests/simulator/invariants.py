@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from slack.simulator.model.state import GONE, Cluster
+from slack.simulator.model.state import GONE, ModelledCluster
 
 
-def verify(cluster: Cluster) -> None:
+def verify(cluster: ModelledCluster) -> None:
     """Assert that no node gives more than it has, and that every sum is what its rows add up to."""
     live = np.flatnonzero(cluster.state[: cluster.size] != GONE)
     assert (cluster.free[:, live] >= 0).all(), "a node gives more than it has"

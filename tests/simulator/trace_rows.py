@@ -4,13 +4,13 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from slack.simulator.traces.format import NodeRow, PodRow, Trace
+from slack.simulator.traces.format import NodeTraceRow, PodTraceRow, Trace
 
 GIB = 1 << 30
 BEGAN = datetime(2026, 1, 12, 8, tzinfo=UTC)
 
 
-def pod(at: float = 60.0, **fields: Any) -> PodRow:
+def pod(at: float = 60.0, **fields: Any) -> PodTraceRow:
     values: dict[str, Any] = {
         "namespace": "shop",
         "workload": "deploy/api",
@@ -18,10 +18,10 @@ def pod(at: float = 60.0, **fields: Any) -> PodRow:
         "memory_bytes": GIB,
         "bound_seconds": 0.2,
     }
-    return PodRow(time_seconds=at, **{**values, **fields})
+    return PodTraceRow(time_seconds=at, **{**values, **fields})
 
 
-def node(name: str = "n-0", at: float = 0.0, **fields: Any) -> NodeRow:
+def node(name: str = "n-0", at: float = 0.0, **fields: Any) -> NodeTraceRow:
     values: dict[str, Any] = {
         "cpu_millis": 4000,
         "memory_bytes": 16 * GIB,
@@ -29,16 +29,16 @@ def node(name: str = "n-0", at: float = 0.0, **fields: Any) -> NodeRow:
         "labels_json": json.dumps({"node.kubernetes.io/instance-type": "m7i.xlarge", "pool": "web"}),
         "initial": at == 0.0,
     }
-    return NodeRow(name=name, time_seconds=at, **{**values, **fields})
+    return NodeTraceRow(name=name, time_seconds=at, **{**values, **fields})
 
 
-def trace(*rows: PodRow | NodeRow, minutes: float = 60) -> Trace:
+def trace(*rows: PodTraceRow | NodeTraceRow, minutes: float = 60) -> Trace:
     return Trace(
         BEGAN,
         BEGAN + timedelta(minutes=minutes),
         "watch",
-        tuple(row for row in rows if isinstance(row, PodRow)),
-        tuple(row for row in rows if isinstance(row, NodeRow)),
+        tuple(row for row in rows if isinstance(row, PodTraceRow)),
+        tuple(row for row in rows if isinstance(row, NodeTraceRow)),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence, Set
 from slack.cluster.identity import owner_name
 from slack.cluster.labels import PRIORITY_CLASS
 from slack.cluster.wire import OwnReplicaSet, Pod
-from slack.kube.retry import Backoff
+from slack.kube.retry import RetryBackoff
 from slack.planner.burst_eviction.capacity import BoundPlaceholders
 from slack_operator.burst_eviction.eviction_writer import EvictionWriter, PlaceholderToEvict
 from slack_operator.burst_eviction.suspensions import (
@@ -47,7 +47,7 @@ class ReplicaSetSuspender:
         self._suspensions = Suspensions()
         self._deleted: dict[str, float] = {}
         """When, by uid."""
-        self._backoff = Backoff(first_seconds=FIRST_REST_SECONDS, max_seconds=LONGEST_REST_SECONDS)
+        self._backoff = RetryBackoff(first_seconds=FIRST_REST_SECONDS, max_seconds=LONGEST_REST_SECONDS)
         self._not_before = float("-inf")
 
     @property

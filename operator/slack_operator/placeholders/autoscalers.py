@@ -22,7 +22,7 @@ from slack.cluster.labels import KARPENTER_NODE_POOL
 from slack.cluster.wire import Metadata
 from slack.kube.connection import CONNECT_SECONDS, Connection
 from slack.kube.discovery import is_served
-from slack.kube.errors import ApiError, KubeError, decoded
+from slack.kube.errors import ApiError, KubeError, decode_answer
 from slack.kube.paths import resource_path
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
@@ -226,7 +226,7 @@ class Autoscalers:
     def _first(self, path: str, query: Mapping[str, object]) -> str:
         """Return the name of one object of a collection, '' where there is none."""
         body = self._connection.request("GET", path, query={"limit": 1, **query}, verb="list", timeout=TIMEOUT)
-        items = decoded(f"GET {path}", body, _OBJECTS).items
+        items = decode_answer(f"GET {path}", body, _OBJECTS).items
         return items[0].metadata.name if items else ""
 
     def _cluster_autoscaler(self) -> _Finding:
@@ -237,7 +237,7 @@ class Autoscalers:
         what, path = f"ConfigMap {namespace}/{name}", resource_path("v1", "configmaps", namespace=namespace, name=name)
         try:
             body = self._connection.request("GET", path, timeout=TIMEOUT)
-            updated = decoded(f"GET {path}", body, _OBJECT).metadata.annotation(_LAST_UPDATED)
+            updated = decode_answer(f"GET {path}", body, _OBJECT).metadata.annotation(_LAST_UPDATED)
         except ApiError as error:
             if error.not_found:
                 return _Finding(None, True, f"there is no {what}")

@@ -15,7 +15,7 @@ from slack.cluster.wire import Metadata
 from slack.kube.apply import Writer
 from slack.kube.connection import Connection
 from slack.kube.errors import WRITE_FAILURES, ApiError, is_another_object
-from slack.kube.paging import listed
+from slack.kube.paging import list_all
 from slack.kube.paths import resource_path
 from slack.loadtest.manifest import ANNOTATION_UNTIL, MAKER, is_over
 from slack.process.logs import fields
@@ -85,7 +85,7 @@ class LeftLoads:
 
     def _over(self) -> list[Metadata]:
         path, now = resource_path("apps/v1", "deployments"), self._wall()
-        found = listed(
+        found = list_all(
             self._connection,
             path,
             _Load,

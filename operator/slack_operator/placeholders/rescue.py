@@ -15,7 +15,7 @@ from slack.kube.breaker import WritesPaused
 from slack.kube.errors import ApiError, KubeError, Stopped
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
-from slack.kube.retry import Backoff
+from slack.kube.retry import RetryBackoff
 from slack.process.logs import fields
 from slack.process.reasons import PREEMPTION_RESCUED
 from slack.schema.conditions import Condition
@@ -36,8 +36,8 @@ MAX_BACKOFF_SECONDS = 300.0
 RESCUE_PATCH = {"status": {"nominatedNodeName": None}}
 
 
-def _backoff() -> Backoff:
-    return Backoff(first_seconds=2.0, max_seconds=MAX_BACKOFF_SECONDS)
+def _backoff() -> RetryBackoff:
+    return RetryBackoff(first_seconds=2.0, max_seconds=MAX_BACKOFF_SECONDS)
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class _Attempt:
     """The state that was no longer the pod's; until a newer one is seen there is nothing to judge."""
     told: bool = False
     """It was counted as stuck."""
-    backoff: Backoff = field(default_factory=_backoff)
+    backoff: RetryBackoff = field(default_factory=_backoff)
 
 
 class Rescuer:

@@ -21,7 +21,7 @@ import msgspec
 from slack.kube.connection import Connection
 from slack.kube.discovery import CONFIRM_SECONDS, GONE_SECONDS, is_served
 from slack.kube.errors import ApiError, KubeError
-from slack.kube.paging import listed
+from slack.kube.paging import list_all
 from slack.kube.unreadable import UnreadableObjects
 from slack.kube.watch import Undecodable
 from slack.process.outages import Outages
@@ -165,7 +165,7 @@ class PolicySource:
     def _list(self, leave_out: Callable[[Undecodable], None]) -> list[dict[str, Any]]:
         # items of a list carry neither apiVersion nor kind
         ours = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
-        found = (listed(self._connection, path, dict[str, Any], leave_out=leave_out) for path in self._kind.paths)
+        found = (list_all(self._connection, path, dict[str, Any], leave_out=leave_out) for path in self._kind.paths)
         return [ours | item for items in found for item in items]
 
     def _watch_with_kopf(self) -> None:

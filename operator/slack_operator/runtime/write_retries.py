@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from slack.kube.errors import KubeError
-from slack.kube.retry import Backoff, is_transient
+from slack.kube.retry import RetryBackoff, is_transient
 
 FIRST_SECONDS = 5.0
 LONGEST_SECONDS = 300.0
@@ -17,7 +17,7 @@ LONGEST_SECONDS = 300.0
 @dataclass(slots=True)
 class _Refused:
     not_before: float = 0.0
-    backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_SECONDS, LONGEST_SECONDS))
+    backoff: RetryBackoff = field(default_factory=lambda: RetryBackoff(FIRST_SECONDS, LONGEST_SECONDS))
 
 
 class WriteRetries:

@@ -19,7 +19,7 @@ from slack.kube.apply import Writer, refusal_text
 from slack.kube.errors import WRITE_FAILURES, ApiError, KubeError, is_another_object
 from slack.kube.events import EventKind, ObjectRef
 from slack.kube.paths import resource_path
-from slack.kube.retry import Backoff
+from slack.kube.retry import RetryBackoff
 from slack.planner.policy.crd import PLURAL
 from slack.planner.policy.scale import SCALE_KIND, SCALE_PLURAL
 from slack.planner.policy.spec import Policy
@@ -41,8 +41,8 @@ AGAIN_SECONDS = 15.0
 MAX_BACKOFF_SECONDS = 300.0
 
 
-def _backoff() -> Backoff:
-    return Backoff(first_seconds=AGAIN_SECONDS, max_seconds=MAX_BACKOFF_SECONDS)
+def _backoff() -> RetryBackoff:
+    return RetryBackoff(first_seconds=AGAIN_SECONDS, max_seconds=MAX_BACKOFF_SECONDS)
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class _Done:
     """The policy's uid and generation, and the replicas, of the last write to it."""
     ours: tuple[str, int, int] | None = None
     """The policy's uid, the generation by which it had our replicas or was to have them, and the replicas."""
-    backoff: Backoff = field(default_factory=_backoff)
+    backoff: RetryBackoff = field(default_factory=_backoff)
     not_before: float = 0.0
     """The same is not asked again before."""
     refusal: str | None = None

@@ -17,7 +17,7 @@ from slack.audit.findings.sample import NodeFacts, ReadError, Sample, Sampled
 from slack.audit.sources.cadvisor import Scrape, Scraped
 from slack.audit.sources.node_objects import Node
 from slack.cli.terminal.problems import UserError
-from slack.cli.terminal.progress import Steps
+from slack.cli.terminal.progress import ProgressSteps
 
 if TYPE_CHECKING:
     from slack.kube.connection import Connection, Stream
@@ -105,10 +105,10 @@ class ClusterSource:
         self._connection.close()
 
     def _nodes(self) -> dict[str, Node]:
-        from slack.kube.paging import listed
+        from slack.kube.paging import list_all
         from slack.kube.paths import resource_path
 
-        found = {node.metadata.name: node for node in listed(self._connection, resource_path("v1", "nodes"), Node)}
+        found = {node.metadata.name: node for node in list_all(self._connection, resource_path("v1", "nodes"), Node)}
         if missing := [name for name in self._wanted if name not in found]:
             known = ", ".join(sorted(found)[:_NAMED]) + (" ..." if len(found) > _NAMED else "")
             raise UserError(f"--node: there is no node {missing[0]!r} (there are: {known or 'none'})")
@@ -129,7 +129,7 @@ class ClusterSource:
         answers: dict[str, _Answer] = {}
         threads = ThreadPoolExecutor(min(self._concurrency, len(nodes)), thread_name_prefix="scrape")
         try:
-            with Steps() as steps:
+            with ProgressSteps() as steps:
                 tell = steps.add(f"scraping {len(nodes)} node{'s' if len(nodes) != 1 else ''}")
                 under_way: dict[Future[_Answer], str] = {threads.submit(self._scrape, name): name for name in nodes}
                 began = time.monotonic()

@@ -28,15 +28,15 @@ from slack.cli.audit.options import (
 from slack.cli.audit.processes import agent, controller
 from slack.cli.inputs.cluster_names import namespace_names
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, OutputFormat
+from slack.cli.terminal.formats import OutputFormat, OutputKind
 from slack.cli.terminal.pictures import PictureFile
-from slack.cli.terminal.problems import Command, Group, UserError
+from slack.cli.terminal.problems import Command, CommandGroup, UserError
 
 if TYPE_CHECKING:
     from slack.audit.results.audit_result import FindingFilter
 
 app = typer.Typer(
-    cls=Group,
+    cls=CommandGroup,
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -228,7 +228,7 @@ def explain(
     namespace: _ExplainedNamespace = None,
     root: Root = None,
     interval: Interval = None,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     picture: PictureFile = None,
     cluster: Cluster = False,
     prometheus: Prometheus = None,
@@ -287,7 +287,7 @@ def kernel(
             "--probe", help="Try it on this machine: root, 5 s. It can show the bug, never that it is absent."
         ),
     ] = False,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     fail_on: Annotated[
         KernelFailOn, typer.Option("--fail-on", help="Exit with 3 when a kernel is affected.")
     ] = KernelFailOn.NONE,

@@ -8,13 +8,13 @@ from slack.audit.results.audit_result import AuditResult
 from slack.audit.results.explanation import Explanation, explain_finding
 from slack.cli.audit.options import SourceOptions
 from slack.cli.audit.selection import select_finding
-from slack.cli.terminal.formats import Format, print_document
+from slack.cli.terminal.formats import OutputKind, print_document
 
 SCHEMA = "resource-slack.io/audit-explain/v1"
 
 
 def run(
-    options: SourceOptions, text: str, namespace: str, *, output: Format, picture: Path | None, program: str
+    options: SourceOptions, text: str, namespace: str, *, output: OutputKind, picture: Path | None, program: str
 ) -> None:
     """Audit once, and explain what `text` means.
 

@@ -17,7 +17,7 @@ from slack.audit.results.audit_result import AuditResult, counts_by_verdict
 from slack.cli.audit.formats import (
     bugs,
     clean,
-    counted,
+    count_text,
     milliseconds,
     percent,
     span,
@@ -175,7 +175,7 @@ def markdown(result: AuditResult, asked: Sequence[Finding], shown: Sequence[Find
     lines = [
         "### CPU throttling",
         "",
-        f"{counted(len(asked), 'cgroup')} in {span(result.windows.seconds)} until {result.at:%Y-%m-%d %H:%M:%S}Z: "
+        f"{count_text(len(asked), 'cgroup')} in {span(result.windows.seconds)} until {result.at:%Y-%m-%d %H:%M:%S}Z: "
         + (", ".join(f"{number:,} {name}" for name, number in counts_by_verdict(tuple(asked)).items()) or "nothing"),
         "",
     ]
@@ -275,10 +275,10 @@ def _advice(result: AuditResult, finding: Finding) -> Iterator[str]:
         if advice.patch is None:
             yield f"   No patch: {_prose(advice.no_patch or '')}."
         else:
-            yield from _fenced(advice.patch)
+            yield from _fenced_blocks(advice.patch)
 
 
-def _fenced(patch: "Patch") -> Iterator[str]:
+def _fenced_blocks(patch: "Patch") -> Iterator[str]:
     for language, lines in (("sh", _lines_of_command(patch)), ("yaml", _lines_of_yaml(patch))):
         if lines:
             fence = "`" * max(3, *(_longest_run(line) + 1 for line in lines))
@@ -310,16 +310,16 @@ def write_patches(folder: Path, result: AuditResult, asked: Iterable[Finding]) -
             before = workload.get(patch.container)
             if before is None or (patch.cpu_limit_millis or 0) > (before.cpu_limit_millis or 0):
                 workload[patch.container] = patch
-    names = Counter(map(_joined, workloads))
-    files = {_file_name(key, alone=names[_joined(key)] == 1): workload for key, workload in workloads.items()}
+    names = Counter(map(_file_stem, workloads))
+    files = {_file_name(key, alone=names[_file_stem(key)] == 1): workload for key, workload in workloads.items()}
     for name, workload in files.items():
         try:
-            write_atomically(folder / name, _merged(list(workload.values())).encode())
+            write_atomically(folder / name, _merge_patches(list(workload.values())).encode())
         except OSError as error:
             raise UserError(f"--patches: {folder / name}: {(error.strerror or str(error)).lower()}") from None
-    told = [f"{folder}: {counted(len(files), 'patch file')} written" if files else f"{folder}: no patch to write"]
+    told = [f"{folder}: {count_text(len(files), 'patch file')} written" if files else f"{folder}: no patch to write"]
     if without:
-        told.append(f"{counted(without, 'finding')} without one: the advice says why (-o json)")
+        told.append(f"{count_text(without, 'finding')} without one: the advice says why (-o json)")
     return told
 
 
@@ -338,14 +338,14 @@ def _file_name(key: tuple[str, ...], *, alone: bool) -> str:
     Where that is another object's too (shop/api-web and shop-api/web), a dot follows the namespace, which has none.
     """
     kind, namespace, name = key
-    return f"{_joined(key if alone else (kind, f'{namespace}.{name}'))}.yaml"
+    return f"{_file_stem(key if alone else (kind, f'{namespace}.{name}'))}.yaml"
 
 
-def _joined(parts: Iterable[str]) -> str:
+def _file_stem(parts: Iterable[str]) -> str:
     return _UNSAFE.sub("_", "-".join(part.lower() for part in parts if part))
 
 
-def _merged(patches: "Sequence[Patch]") -> str:
+def _merge_patches(patches: "Sequence[Patch]") -> str:
     """Return one document for all containers of a workload."""
     import yaml
 

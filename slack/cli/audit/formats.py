@@ -96,7 +96,7 @@ def span(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """Return `1 pod`, `1,503 cgroups`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -141,7 +141,7 @@ def short_marks(marks: Iterable[Mark]) -> list[str]:
     return [text for mark, text in _SHORT_MARKS.items() if mark in given]
 
 
-def listed(names: Iterable[str]) -> str:
+def word_list(names: Iterable[str]) -> str:
     """Join words as in a sentence."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

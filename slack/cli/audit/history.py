@@ -27,7 +27,7 @@ from slack.audit.sources.promql import (
 )
 from slack.cli.inputs.prometheus_server import PrometheusServer, TooMuch
 from slack.cli.terminal.problems import UserError
-from slack.cli.terminal.progress import Steps
+from slack.cli.terminal.progress import ProgressSteps
 
 MOST_SERIES = 20_000
 """Of one family in one answer, some 10 MB: more is asked for in bundles of namespaces."""
@@ -127,7 +127,7 @@ class PrometheusSource:
         found = Increases(nodes, start, end)
         left = _parts(namespaces, start, end)
         done = 0
-        with Steps() as steps:
+        with ProgressSteps() as steps:
             tell = steps.add(f"reading {self._server.address}")
             while left:
                 part = left.pop()

@@ -19,7 +19,7 @@ from slack.audit.kernel.quota_bugs import (
 )
 from slack.cli.audit.formats import clean
 from slack.cli.inputs.api_server import api_server
-from slack.cli.terminal.formats import Format, print_document
+from slack.cli.terminal.formats import OutputKind, print_document
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _BAD, _NOT_RUN = "bad", "not run"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class KernelGroup:
     """Nodes of one kernel."""
 
     verdict: KernelVerdict
@@ -55,7 +55,7 @@ def run(
     *,
     remote: bool,
     probe: bool,
-    output: Format,
+    output: OutputKind,
     kubeconfig: Path | None,
     context: str | None,
 ) -> bool:
@@ -65,13 +65,13 @@ def run(
         UserError, KubeError: for an empty release, no cluster, and a probe that cannot run.
     """
     if remote:
-        groups = grouped(_releases(kubeconfig, context))
+        groups = group_by_kernel(_releases(kubeconfig, context))
     elif release is not None:
         if not release.strip():
             raise UserError("--release: is empty; give the output of `uname -r`, such as 6.1.0-44-amd64")
-        groups = (Group(kernel_verdict(release.strip(), version), ()),)
+        groups = (KernelGroup(kernel_verdict(release.strip(), version), ()),)
     else:
-        groups = (Group(kernel_verdict(os.uname().release, _own_version()), ()),)
+        groups = (KernelGroup(kernel_verdict(os.uname().release, _own_version()), ()),)
     probed = _probed() if probe else None
     if output.for_machines:
         print_document(document(groups, probed), output)
@@ -101,27 +101,27 @@ def _own_version() -> str:
 def _releases(kubeconfig: Path | None, context: str | None) -> dict[str, str]:
     """Return each node's `uname -r` as its kubelet has told it."""
     from slack.audit.sources.node_objects import Node
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
 
     with api_server(kubeconfig, context) as connection:
-        nodes = list(listed(connection, resource_path("v1", "nodes"), Node))
+        nodes = list(list_all(connection, resource_path("v1", "nodes"), Node))
         judged = {node.metadata.name: node.kernel_release for node in nodes if node.is_linux}
     if others := len(nodes) - len(judged):
         typer.echo(f"not judged: {others} node{'s' if others > 1 else ''} without Linux", err=True)
     return judged
 
 
-def grouped(releases: Mapping[str, str]) -> tuple[Group, ...]:
+def group_by_kernel(releases: Mapping[str, str]) -> tuple[KernelGroup, ...]:
     """Return nodes by kernel, the affected first."""
     nodes: dict[str, list[str]] = {}
     for node, release in sorted(releases.items()):
         nodes.setdefault(release, []).append(node)
-    groups = [Group(kernel_verdict(release), tuple(names)) for release, names in nodes.items()]
+    groups = [KernelGroup(kernel_verdict(release), tuple(names)) for release, names in nodes.items()]
     return tuple(sorted(groups, key=lambda group: (_ORDER.index(group.verdict.state), group.verdict.release)))
 
 
-def document(groups: tuple[Group, ...], probed: "ProbeResult | None") -> dict[str, Any]:
+def document(groups: tuple[KernelGroup, ...], probed: "ProbeResult | None") -> dict[str, Any]:
     """Return the verdicts for machines."""
     from slack.cli.audit.export import kernel_document
 
@@ -162,7 +162,7 @@ def features_of(release: str) -> tuple[Feature, ...]:
     return found.burst, found.burst_statistics, found.stat_local, found.burst_survives_quota, found.task_throttling
 
 
-def ask_for(group: Group) -> str:
+def ask_for(group: KernelGroup) -> str:
     """Return what would decide an unknown kernel: a command to run, or '' where nothing would."""
     verdict = group.verdict
     if verdict.state is not KernelState.UNKNOWN:
@@ -173,7 +173,7 @@ def ask_for(group: Group) -> str:
     return f"{verdict.ask}; then {where}run: {then}" if verdict.ask else ""
 
 
-def _print(groups: tuple[Group, ...], probed: "ProbeResult | None") -> None:
+def _print(groups: tuple[KernelGroup, ...], probed: "ProbeResult | None") -> None:
     from rich.text import Text
 
     from slack.cli.terminal.console import console

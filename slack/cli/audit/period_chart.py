@@ -19,7 +19,7 @@ from slack.cli.audit.export import lines_of
 from slack.cli.audit.formats import (
     clean,
     cores,
-    counted,
+    count_text,
     milliseconds,
     percent,
     short_marks,
@@ -56,11 +56,11 @@ def print_explanation(explanation: Explanation, *, program: str) -> None:
             sys.stdout.write(f"{line.plain.rstrip()}\n")
         return
     for line in lines(explanation, width=out.width, program=program):
-        for row in fitted(line, out):
+        for row in fit_rows(line, out):
             out.print(row, soft_wrap=True)  # whatever is still wider is to be copied as it is
 
 
-def fitted(line: Text, out: "Console") -> Iterator[Text]:
+def fit_rows(line: Text, out: "Console") -> Iterator[Text]:
     """Yield the rows of a line for a terminal: prose keeps its indent, commands and patches are never broken."""
     hang = _hang(line.plain)
     if line.no_wrap or line.cell_len <= out.width or out.width - hang < _LEAST_PROSE:
@@ -92,7 +92,7 @@ def lines(explanation: Explanation, *, width: int, program: str = "") -> Iterato
     if explanation.shape is not None:
         yield from picture(explanation.shape, width=width)
         yield Text()
-        yield from _said(explanation, explanation.shape)
+        yield from _period_texts(explanation, explanation.shape)
         yield Text()
     yield from _chain(explanation, width=width)
     yield from _advice(explanation)
@@ -105,7 +105,7 @@ def _head(explanation: Explanation) -> Iterator[Text]:
     yield Text.assemble(
         (target_name(target), "bold"), f" ({target.level}){node}: ", (verdict(subject), _STYLES[subject.severity])
     )
-    alike = f"; the worst of {counted(explanation.alike, 'pod')}" if explanation.alike > 1 else ""
+    alike = f"; the worst of {count_text(explanation.alike, 'pod')}" if explanation.alike > 1 else ""
     yield _whole(f"  {clean(target.path)}", "dim")
     if explanation.nearest_of:
         yield Text(f"  of the limits in {clean(explanation.nearest_of)} this one is the nearest to being used up")
@@ -139,7 +139,7 @@ def _use(finding: Finding) -> str:
 def _limit(explanation: Explanation) -> Iterator[Text]:
     governing = explanation.governing
     if governing is None:
-        yield _unlimited(explanation)
+        yield _no_quota_text(explanation)
         return
     window = governing.window
     quota_us = window.quota_us or 0
@@ -150,7 +150,7 @@ def _limit(explanation: Explanation) -> Iterator[Text]:
         f"{cores(quota_us / window.period_us)} cores; {whose}"
     )
     burst = "unknown" if window.burst_us is None else "none" if not window.burst_us else _ms(window.burst_us)
-    used = f", used {counted(window.bursts, 'time')}" if window.bursts else ""
+    used = f", used {count_text(window.bursts, 'time')}" if window.bursts else ""
     yield Text(f"  burst credit {burst}{used}")
     threads = "unknown (only the node itself sees them)" if explanation.threads is None else f"{explanation.threads:,}"
     yield Text(f"  threads      {threads}")
@@ -162,14 +162,14 @@ def _limit(explanation: Explanation) -> Iterator[Text]:
         yield Text(f"  busy CPUs    {busy}, {measured}")
 
 
-def _unlimited(explanation: Explanation) -> Text:
+def _no_quota_text(explanation: Explanation) -> Text:
     """Say what there is instead of a quota at the subject or above it."""
     if Mark.INHERITED in explanation.subject.marks:
         return Text("It stood still for the quota of a level above that is not seen from here.", style="yellow")
     limited = [finding for finding in explanation.levels if finding.window.limited]
     if not limited:
         return Text("No level has a CPU limit: no quota can stop it.", style="green")
-    have = f"{counted(len(limited), 'container')} of it {'has' if len(limited) == 1 else 'have'} a CPU limit"
+    have = f"{count_text(len(limited), 'container')} of it {'has' if len(limited) == 1 else 'have'} a CPU limit"
     names = ", ".join(target_name(finding.window.target) for finding in limited)
     return Text(f"No quota stops it as a whole; {have}: {names}.", style="yellow")
 
@@ -223,7 +223,7 @@ def _number(microseconds: float) -> str:
     return f"{microseconds / 1000:.1f}".removesuffix(".0")
 
 
-def _said(explanation: Explanation, shape: PeriodShape) -> Iterator[Text]:
+def _period_texts(explanation: Explanation, shape: PeriodShape) -> Iterator[Text]:
     runs, stops = _ms(shape.runs_us), _ms(shape.stops_us)
     governing = explanation.governing
     if explanation.assumed:
@@ -235,7 +235,7 @@ def _said(explanation: Explanation, shape: PeriodShape) -> Iterator[Text]:
             yield Text(f"The quota lasts for the whole period, also with {shape.busy_cpus:g} busy CPUs.")
             return
         yield Text(
-            f"If {counted(round(shape.busy_cpus), 'CPU')} were busy all the time, each would run {runs} of a period "
+            f"If {count_text(round(shape.busy_cpus), 'CPU')} were busy all the time, each would run {runs} of a period "
             f"and stand still for {stops}; more than {cores(shape.ending_limit_cores)} cores would never stop it."
         )
         return

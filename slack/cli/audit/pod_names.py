@@ -163,13 +163,13 @@ def _listed(connection: "Connection", options: SourceOptions) -> "PodNames":
     """List pods: of one node, of the chosen ones, or all."""
     from slack.audit.sources.pod_index import PodNames
     from slack.audit.sources.pod_objects import Pod
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
 
     names = PodNames()
     nodes = (_node(options),) if options.kind is SourceKind.CGROUPS else options.nodes
     for selector in [f"spec.nodeName={node}" for node in nodes] or [""]:
-        for pod in listed(connection, resource_path("v1", "pods"), Pod, field_selector=selector):
+        for pod in list_all(connection, resource_path("v1", "pods"), Pod, field_selector=selector):
             names.put(pod)
     return names
 

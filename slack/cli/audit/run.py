@@ -10,10 +10,10 @@ import typer
 from slack.audit.findings.finding import Severity
 from slack.audit.results.audit_result import AuditResult, FindingFilter
 from slack.audit.results.source_kind import SourceKind
-from slack.cli.audit.formats import counted, shown, span
+from slack.cli.audit.formats import count_text, shown, span
 from slack.cli.audit.options import FailOn, Output, SourceOptions
 from slack.cli.audit.sampling import audit_once, audit_repeatedly
-from slack.cli.terminal.formats import Format, print_document, wide_columns
+from slack.cli.terminal.formats import OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 
 _FAILING = {FailOn.NONE: None, FailOn.WARN: Severity.WARN, FailOn.HIGH: Severity.HIGH}
@@ -98,7 +98,7 @@ def _refuse_empty(found: AuditResult, filters: FindingFilter, options: SourceOpt
         hint = f"; near it are {_few(near)}" if near else ""
     unread = ", ".join(f"{number:,} {trouble}" for trouble, number in found.windows.troubles.items() if number)
     unread = f"; not read: {unread}" if unread else ""
-    raise UserError(f"{flags}: none of the {counted(len(targets), 'cgroup')} here fits{hint}{unread}")
+    raise UserError(f"{flags}: none of the {count_text(len(targets), 'cgroup')} here fits{hint}{unread}")
 
 
 def _few(names: Iterable[str]) -> str:
@@ -127,7 +127,7 @@ def _print(
     elif output is Output.YAML:
         from slack.cli.audit.export import document
 
-        print_document(document(found, asked, lines), Format.YAML)
+        print_document(document(found, asked, lines), OutputKind.YAML)
     elif output is Output.MARKDOWN:
         from slack.cli.audit.export import markdown
 
@@ -135,7 +135,7 @@ def _print(
     else:
         from slack.cli.audit.tables import print_result
 
-        with wide_columns(Format.WIDE if output is Output.WIDE else Format.TABLE):
+        with wide_columns(OutputKind.WIDE if output is Output.WIDE else OutputKind.TABLE):
             print_result(found, asked, lines, options=options, program=program)
 
 

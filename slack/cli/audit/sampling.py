@@ -17,10 +17,10 @@ from slack.audit.findings.sample import Sample, Sampled, Source
 from slack.audit.findings.window import has_quota
 from slack.audit.results.audit_result import AuditResult, evaluate
 from slack.audit.results.source_kind import SourceKind
-from slack.cli.audit.formats import counted
+from slack.cli.audit.formats import count_text
 from slack.cli.audit.options import SourceOptions
 from slack.cli.audit.pod_names import BackgroundNames
-from slack.cli.terminal.progress import Steps
+from slack.cli.terminal.progress import ProgressSteps
 from slack.cli.terminal.stop_signals import stopping_on_signals
 from slack.process.stopping import Stopping
 
@@ -124,7 +124,7 @@ def _first(
         if not before.samples:
             return before, before  # nothing to watch: a second look would find what has come, without figures
         limited = sum(has_quota(sample.quota_us, sample.period_us) for sample in before.samples)
-        cgroups = f"{counted(len(before.samples), 'cgroup')}, {limited:,} with a CPU limit"
+        cgroups = f"{count_text(len(before.samples), 'cgroup')}, {limited:,} with a CPU limit"
         _waited(
             options.seconds, stopping, f"watching {cgroups}, for {options.seconds:g} s (Ctrl-C: take what there is)"
         )
@@ -138,7 +138,7 @@ def _waited(seconds: float, stopping: Stopping | None, text: str = "") -> bool:
         if not text:
             return not stopping.wait(seconds)
         typer.echo(text, err=True)
-        with Steps() as steps:
+        with ProgressSteps() as steps:
             tell = steps.add("watching")
             while (past := time.monotonic() - began) < seconds:
                 if stopping.wait(min(_STEP_SECONDS, seconds - past)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from slack.audit.findings.finding import Finding, Severity
 from slack.audit.findings.sample import Target
 from slack.audit.results.audit_result import AuditResult
-from slack.cli.audit.formats import clean, counted
+from slack.cli.audit.formats import clean, count_text
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -153,5 +153,5 @@ def _absent(what: str, name: str, known: Iterable[str], kind: str) -> str:
     if near:
         return f"{what}: no such {kind} is seen here; near it are {', '.join(near[:_NEAR_SHOWN])}"
     some = ", ".join(names[:_NEAR_SHOWN])
-    are = f"{counted(len(names), kind)} {'is' if len(names) == 1 else 'are'}"
+    are = f"{count_text(len(names), kind)} {'is' if len(names) == 1 else 'are'}"
     return f"{what}: no such {kind} is seen here; {are}{': ' if len(names) <= _NEAR_SHOWN else ', such as '}{some}"

@@ -27,7 +27,7 @@ from slack.cli.audit.formats import (
     bugs,
     clean,
     cores,
-    counted,
+    count_text,
     milliseconds,
     percent,
     span,
@@ -218,12 +218,12 @@ def _summary(result: AuditResult, asked: Sequence[Finding], shown: Sequence[Find
     told = ", ".join(f"{number:,} {name}" for name, number in counts_by_verdict(tuple(asked)).items())
     lost = lost_cores_total(asked)
     waste = f"; {cores(lost)} cores lost to throttling{_SUMMED}" if lost >= _WORTH_TELLING_CORES else ""
-    yield Text(f"{counted(len(asked), 'cgroup')} in {span(result.windows.seconds)}: {told}{waste}")
+    yield Text(f"{count_text(len(asked), 'cgroup')} in {span(result.windows.seconds)}: {told}{waste}")
     hidden = sum(finding.severity >= Severity.INFO for finding in asked) - sum(
         finding.severity >= Severity.INFO for finding in shown
     )
     if hidden > 0:
-        yield Text(f"{counted(hidden, 'finding')} more (--limit)", style="dim")
+        yield Text(f"{count_text(hidden, 'finding')} more (--limit)", style="dim")
     short = [
         finding for finding in asked if finding.window.state is State.TOO_FEW and finding.severity is Severity.NONE
     ]
@@ -235,17 +235,17 @@ def _summary(result: AuditResult, asked: Sequence[Finding], shown: Sequence[Find
         )
         yield Text(text, style="yellow")
     elif throttled:
-        some = counted(len(throttled), "cgroup")
+        some = count_text(len(throttled), "cgroup")
         text = f"{some} with throttled periods had fewer than {LEAST_PERIODS}, too few to judge: "
         yield Text(f"{text}{_longer(result, throttled)}.", style="yellow")
     if not any(finding.severity >= Severity.WARN for finding in asked) and (measured or not short):
         judged = "Of what could be judged, nothing" if throttled else "Nothing"
         yield Text(f"{judged} is throttled enough to matter.", style="green")
 
-    yield from _crowded(result, asked)
+    yield from _crowded_lines(result, asked)
 
 
-def _crowded(result: AuditResult, asked: Sequence[Finding]) -> Iterator[Text]:
+def _crowded_lines(result: AuditResult, asked: Sequence[Finding]) -> Iterator[Text]:
     """Yield a line about containers whose CPUs others had: no limit of theirs does that, and none cures it."""
     crowded = [finding for finding in asked if (finding.neighbours_ratio or 0.0) >= CROWDED]
     if not crowded:
@@ -253,7 +253,7 @@ def _crowded(result: AuditResult, asked: Sequence[Finding]) -> Iterator[Text]:
     worst = max(crowded, key=lambda finding: finding.neighbours_ratio or 0.0)
     waits = "waits" if len(crowded) == 1 else "wait"
     yield Text(
-        f"{counted(len(crowded), 'container')} {waits} for CPUs that neighbours have, for {percent(CROWDED)} of the "
+        f"{count_text(len(crowded), 'container')} {waits} for CPUs that neighbours have, for {percent(CROWDED)} of the "
         f"time or more; the most {target_name(worst.window.target, node=result.several_nodes)}, "
         f"{percent(worst.neighbours_ratio)}. No limit does that: the node is full, or their requests are too low.",
         style="yellow",
@@ -322,7 +322,7 @@ def _first_advice(result: AuditResult, shown: Sequence[Finding]) -> Iterator[Ren
     yield Text("What to do first", style="bold")
     for same in list(groups.values())[:_ADVICE_SHOWN]:
         finding, first = same[0]
-        more = f" and {counted(len(same) - 1, 'other')}" if len(same) > 1 else ""
+        more = f" and {count_text(len(same) - 1, 'other')}" if len(same) > 1 else ""
         told = f" for {target_name(finding.window.target, node=result.several_nodes)}{more}: {first.title}"
         yield Padding(Text.assemble((first.id, "bold"), told, overflow="fold"), (0, 0, 0, 2))
         yield Padding(Text(first.evidence, style="dim", overflow="fold"), (0, 0, 0, 4))

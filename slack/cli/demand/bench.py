@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
 
@@ -38,7 +38,7 @@ def bench(
         typer.Option("--creation", help="Milliseconds of a creation, beside the start of a process.", metavar="A-B"),
     ] = "700-1300",
     seed: Annotated[int, typer.Option("--seed", help="Of what is drawn at random.")] = 1,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
 ) -> None:
     """Measure messages a second with processes as containers: the old scheduler's rules beside ours, and the ratio.
 
@@ -112,12 +112,12 @@ def _settings(
 
 
 async def _compared(broker: str, credentials: Path | None, settings: "Sequence[Setting]") -> "list[MeasuredPair]":
-    from slack.cli.terminal.progress import Steps
+    from slack.cli.terminal.progress import ProgressSteps
     from slack.demand.broker import BrokerError
     from slack_operator.demand.measuring.comparison import compare
 
     found = []
-    with Steps() as steps:
+    with ProgressSteps() as steps:
         for setting in settings:
             bars: dict[str, Callable[[float], None]] = {}
 

@@ -12,9 +12,9 @@ from slack.cli.demand.processes import controller
 from slack.cli.demand.proxy import proxy
 from slack.cli.demand.replay import replay
 from slack.cli.demand.top import top
-from slack.cli.terminal.problems import Command, Group
+from slack.cli.terminal.problems import Command, CommandGroup
 
-app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()

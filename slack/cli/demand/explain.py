@@ -9,11 +9,11 @@ import typer
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import namespace_names
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, printable
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, printable
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
-    from slack.cli.demand.pool_view import Status
+    from slack.cli.demand.pool_view import PoolStatusView
 
 _KINDS = ("", "pool", "pools", "activationpool", "activationpools", "actpool")
 
@@ -23,7 +23,7 @@ def explain(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of the pool.", autocompletion=namespace_names)
     ] = "default",
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -52,16 +52,19 @@ def explain(
         raise UserError(f"there is no ActivationPool {name} in the namespace {namespace}")
     try:
         status = read_status(found[0])
-        text, conditions = told(f"{namespace}/{name}", status), (found[0].get("status") or {}).get("conditions")
+        text, conditions = (
+            status_sentences(f"{namespace}/{name}", status),
+            (found[0].get("status") or {}).get("conditions"),
+        )
     except InvalidPoolStatus as error:
         status, text, conditions = read_status({}), [f"{namespace}/{name}: {error}"], None
     shown = {
         "apiVersion": API_VERSION,
         "kind": "DemandExplanation",
         "pool": row(found[0]),
-        "decision": _named(status.decision),
-        "throttle": _named(status.throttle),
-        "conditions": [_named(entry) for entry in conditions or ()],
+        "decision": _snake_case(status.decision),
+        "throttle": _snake_case(status.throttle),
+        "conditions": [_snake_case(entry) for entry in conditions or ()],
         "text": text,
     }
     if output.for_machines:
@@ -71,7 +74,7 @@ def explain(
         typer.echo(printable(line))
 
 
-def told(name: str, status: "Status") -> list[str]:
+def status_sentences(name: str, status: "PoolStatusView") -> list[str]:
     """Return a pool's standing in sentences."""
     decision = status.decision
     lines = []
@@ -80,7 +83,7 @@ def told(name: str, status: "Status") -> list[str]:
     else:
         row = decision.get("row", 0)
         which = f"row {row} of the table" if row else f"guard {decision.get('guard', '?')}, before the table"
-        lines.append(f"{name}: at {decision.get('at', '?')}, by {which}: {_added(decision)}")
+        lines.append(f"{name}: at {decision.get('at', '?')}, by {which}: {_added_text(decision)}")
         if decision.get("reason"):
             lines.append(f"  because {decision['reason']}")
         if decision.get("clippedBy"):
@@ -118,11 +121,11 @@ def told(name: str, status: "Status") -> list[str]:
     return lines
 
 
-def _named(part: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _snake_case(part: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a part of a status with names as documents of commands have them."""
     return None if part is None else {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in part.items()}
 
 
-def _added(decision: Mapping[str, Any]) -> str:
+def _added_text(decision: Mapping[str, Any]) -> str:
     count = decision.get("add", 0)
     return "no container was added" if not count else f"{count} container{'' if count == 1 else 's'} added"

@@ -43,7 +43,7 @@ class _Demand(msgspec.Struct):
     unmet: int | None = None
 
 
-class Condition(msgspec.Struct):
+class PoolCondition(msgspec.Struct):
     """A condition; empty words where it has none."""
 
     type: str = ""
@@ -52,7 +52,7 @@ class Condition(msgspec.Struct):
     message: str | None = None
 
 
-class Status(msgspec.Struct):
+class PoolStatusView(msgspec.Struct):
     """What commands show of a pool's status; decision and throttle stay as they are."""
 
     containers: _Containers | None = None
@@ -62,29 +62,29 @@ class Status(msgspec.Struct):
     throttled: bool | None = None
     decision: Json | None = None
     throttle: Json | None = None
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[PoolCondition, ...] | None = None
 
 
 def read_pools(connection: "Connection", namespace: str | None, name: str | None = None) -> list[Json]:
     """Return the ActivationPools of a namespace, or of all; of one name, where it is given."""
     from slack.cluster.labels import API_VERSION
     from slack.demand.crd import POOL_PLURAL
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
 
     path = resource_path(API_VERSION, POOL_PLURAL, namespace=namespace)
-    found = [item for item in listed(connection, path, dict[str, Any]) if name in (None, item["metadata"]["name"])]
+    found = [item for item in list_all(connection, path, dict[str, Any]) if name in (None, item["metadata"]["name"])]
     return sorted(found, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
 
 
-def read_status(pool: Mapping[str, Any]) -> Status:
+def read_status(pool: Mapping[str, Any]) -> PoolStatusView:
     """Return a pool's status; an empty one where it has none.
 
     Raises:
         InvalidPoolStatus: it is none.
     """
     try:
-        return msgspec.convert(pool.get("status") or {}, Status)
+        return msgspec.convert(pool.get("status") or {}, PoolStatusView)
     except msgspec.ValidationError as error:
         raise InvalidPoolStatus(f"its status cannot be read: {by_field(str(error))}") from None
 
@@ -94,10 +94,10 @@ def row(pool: Mapping[str, Any]) -> Json:
     try:
         status, unreadable = read_status(pool), ""
     except InvalidPoolStatus as error:
-        status, unreadable = Status(), str(error)
+        status, unreadable = PoolStatusView(), str(error)
     containers, lag = status.containers or _Containers(), status.lag or _Lag()
     rate, demand = status.rate or _Rate(), status.demand or _Demand()
-    ready = next((entry for entry in status.conditions or () if entry.type == "Ready"), Condition())
+    ready = next((entry for entry in status.conditions or () if entry.type == "Ready"), PoolCondition())
     there = (containers.ready or 0) + (containers.creating or 0)
     problem = "" if ready.status == "True" else ready.message or "no controller has seen it yet"
     return {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.files import name_of, read_bytes
-from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def replay(
     max_containers: _MaxContainers = None,
     idle_timeout: _IdleTimeout = None,
     stale: _Stale = None,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
 ) -> None:
     """Decide a recorded run again, with the same settings or with others, and sum up what was decided.
 

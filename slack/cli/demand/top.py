@@ -7,7 +7,7 @@ import typer
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import namespace_names
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, printable, watched
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, printable, watch_document
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +21,7 @@ def top(
         typer.Option("--namespace", "-n", help="Pools of one namespace only.", autocompletion=namespace_names),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every two seconds, until Ctrl-C.")] = False,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -58,7 +58,7 @@ def top(
             _print(rows)
 
     if watch:
-        watched(look, show, document, output, passing=(KubeError,))
+        watch_document(look, show, document, output, passing=(KubeError,))
     show(look())
 
 

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class DryRunCluster:
     """What was seen."""
 
     columns: ClusterColumns
@@ -88,7 +88,7 @@ def _metadata(document: Any) -> Mapping[str, Any]:
 
 def from_file(
     data: bytes, *, source: str, now: float, placeholder_namespace: str, nodes_needed: bool = True
-) -> Cluster:
+) -> DryRunCluster:
     """Read what kubectl has printed.
 
     Nodes may be missing where `nodes_needed` is false, or where a policy of the file has nodeTemplates.
@@ -179,7 +179,7 @@ def from_api(
     placeholder_namespace: str,
     objectives_of: Iterable[str] = (),
     quotas_of: str | None = None,
-) -> Cluster:
+) -> DryRunCluster:
     """Read a live cluster once, with get and list only.
 
     Args:
@@ -220,25 +220,25 @@ def _fill_columns(
 ) -> tuple[list[wire.PriorityClass], list[wire.ReplicaSet]]:
     """List what columns are made of, in the order in which they need it; return the classes and ReplicaSets seen."""
     from slack.kube.errors import ApiError
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
     from slack.kube.paths import UNFINISHED_PODS, resource_path
 
-    classes = list(listed(connection, resource_path("scheduling.k8s.io/v1", "priorityclasses"), wire.PriorityClass))
+    classes = list(list_all(connection, resource_path("scheduling.k8s.io/v1", "priorityclasses"), wire.PriorityClass))
     columns.apply_priority_classes(("ADDED", priority_class) for priority_class in classes)
     try:
-        namespaces = list(listed(connection, resource_path("v1", "namespaces"), wire.Namespace))
+        namespaces = list(list_all(connection, resource_path("v1", "namespaces"), wire.Namespace))
         columns.apply_namespaces(("ADDED", namespace) for namespace in namespaces)
     except ApiError as error:
         if error.status != 403:
             raise  # who may not list them plans by their names
-    nodes = listed(connection, resource_path("v1", "nodes"), wire.Node)
+    nodes = list_all(connection, resource_path("v1", "nodes"), wire.Node)
     columns.apply_nodes(("ADDED", node) for node in nodes)
     sets: list[wire.ReplicaSet] = []
     for api_version, plural, kind, item_type in wire.WORKLOADS:
-        found: list[wire.Workload] = list(listed(connection, resource_path(api_version, plural), item_type))
+        found: list[wire.Workload] = list(list_all(connection, resource_path(api_version, plural), item_type))
         columns.apply_workloads(kind, (("ADDED", workload) for workload in found))
         sets += [workload for workload in found if isinstance(workload, wire.ReplicaSet)]
-    pods = listed(connection, resource_path("v1", "pods"), wire.Pod, field_selector=UNFINISHED_PODS)
+    pods = list_all(connection, resource_path("v1", "pods"), wire.Pod, field_selector=UNFINISHED_PODS)
     columns.apply_pods(("ADDED", pod) for pod in pods)
     return classes, sets
 
@@ -259,11 +259,13 @@ def _slack_policies(connection: "Connection") -> list[dict[str, Any]]:
 def _quotas_of(connection: "Connection", namespace: str) -> list[wire.ResourceQuota] | None:
     """Return the quotas of a namespace, None where one may not list them."""
     from slack.kube.errors import ApiError
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
 
     try:
-        return list(listed(connection, resource_path("v1", "resourcequotas", namespace=namespace), wire.ResourceQuota))
+        return list(
+            list_all(connection, resource_path("v1", "resourcequotas", namespace=namespace), wire.ResourceQuota)
+        )
     except ApiError as error:
         if error.status != 403:
             raise
@@ -273,10 +275,10 @@ def _quotas_of(connection: "Connection", namespace: str) -> list[wire.ResourceQu
 def _listed_if_any(connection: "Connection", path: str, item_type: type[T]) -> list[T]:
     """Return what is there of a kind that may not be known, or that one may not list."""
     from slack.kube.errors import ApiError
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
 
     try:
-        return list(listed(connection, path, item_type))
+        return list(list_all(connection, path, item_type))
     except ApiError as error:
         if not error.not_found and error.status != 403:
             raise
@@ -303,8 +305,8 @@ def _cluster(
     *,
     whole: bool,
     histories: Histories | None = None,
-) -> Cluster:
+) -> DryRunCluster:
     priority_classes = PriorityClasses({found.metadata.name: found for found in classes}, whole)
     ours = tuple(found for found in sets if role_of(found.metadata, namespace) == PLACEHOLDER)
     alive = tuple((source, seen) for source, seen in policies if not _metadata(seen).get("deletionTimestamp"))
-    return Cluster(columns, alive, ours, priority_classes, whole, histories)
+    return DryRunCluster(columns, alive, ours, priority_classes, whole, histories)

@@ -41,7 +41,7 @@ def node_names(ctx: Any, incomplete: str) -> list[str]:
 
 def _names_in_cluster(ctx: Any, incomplete: str, api_version: str, plural: str) -> list[str]:
     from slack.kube.deadline import Deadline
-    from slack.kube.errors import KubeError, decoded
+    from slack.kube.errors import KubeError, decode_answer
     from slack.kube.kubeconfig import connect
     from slack.kube.paths import resource_path
 
@@ -51,7 +51,7 @@ def _names_in_cluster(ctx: Any, incomplete: str, api_version: str, plural: str) 
         with closing(connect(Path(chosen) if chosen else None, ctx.params.get("context"))) as connection:
             connection.deadline = Deadline(connection.address, lambda _: None, first_answer_seconds=_SECONDS)
             answer = connection.request("GET", path, query={"limit": 100}, timeout=_SECONDS)
-            found = decoded(path, answer, msgspec.json.Decoder(_Names)).items
+            found = decode_answer(path, answer, msgspec.json.Decoder(_Names)).items
     except KubeError:
         return []  # a key press is no place for complaints
     return sorted(item.metadata.name for item in found or () if item.metadata.name.startswith(incomplete))

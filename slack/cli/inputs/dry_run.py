@@ -13,12 +13,12 @@ from slack.cli.inputs import files
 from slack.cli.inputs.files import STDIN, name_of, read_bytes
 from slack.cli.inputs.flag_values import instant
 from slack.cli.inputs.learned_state import amounts
-from slack.cli.inputs.measured import Measured, measured
+from slack.cli.inputs.measured import PolicyMeasurement, measurements_of
 from slack.cli.terminal.problems import UserError
 from slack.cluster.node_prices import NO_PRICES
 
 if TYPE_CHECKING:
-    from slack.cli.inputs.cluster import Cluster
+    from slack.cli.inputs.cluster import DryRunCluster
     from slack.cluster.node_prices import NodePrices
     from slack.cluster.snapshot import Snapshot
     from slack.cluster.wire import ResourceQuota
@@ -40,7 +40,7 @@ class Inputs:
     now: float
     built_in: bool
     """There was no policy; the built-in one is used."""
-    measured: Mapping[str, Measured] = field(default_factory=dict)
+    measured: Mapping[str, PolicyMeasurement] = field(default_factory=dict)
     """By policy of the cluster, also of another spec than is planned for: what its status says."""
     of_cluster: bool = False
     """The policies are those of the cluster, and not of files."""
@@ -103,9 +103,9 @@ def gather(
     from slack.planner.objects.adoption import BUILT_IN
 
     documents = [] if policy_files else list(seen.policies)
-    found = given if policy_files else list(_parsed(documents))
+    found = given if policy_files else list(_parse(documents))
     _distinct(found)
-    known = measured(document for _, document in seen.policies)
+    known = measurements_of(document for _, document in seen.policies)
     policies = tuple(found) or (BUILT_IN,)
     snapshot_now, existing = seen.snapshot(policies, now, known_prices), seen.existing(policies)
     policies = with_forms(policies, existing, snapshot_now.placeholders)
@@ -127,7 +127,9 @@ def gather(
     )
 
 
-def _cluster_of_file(path: Path, policies: "Sequence[Policy]", now: float, placeholder_namespace: str) -> "Cluster":
+def _cluster_of_file(
+    path: Path, policies: "Sequence[Policy]", now: float, placeholder_namespace: str
+) -> "DryRunCluster":
     from slack.cli.inputs import cluster
 
     return cluster.from_file(
@@ -146,7 +148,7 @@ def _live_cluster(
     now: float,
     placeholder_namespace: str,
     quotas_of: str | None,
-) -> "Cluster":
+) -> "DryRunCluster":
     from slack.cli.inputs import cluster
 
     return cluster.from_api(
@@ -177,10 +179,10 @@ def _documents(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _policies(paths: Iterable[Path]) -> "Iterator[Policy]":
     for path in paths:
-        yield from _parsed(_documents(path))
+        yield from _parse(_documents(path))
 
 
-def _parsed(documents: Iterable[tuple[str, Any]]) -> "Iterator[Policy]":
+def _parse(documents: Iterable[tuple[str, Any]]) -> "Iterator[Policy]":
     from slack.planner.policy.spec import parse_policy
 
     for source, document in documents:

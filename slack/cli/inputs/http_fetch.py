@@ -22,7 +22,7 @@ _MOST_REFUSAL_BYTES = 1024 * 1024
 _LONGEST_SHOWN = 80
 
 
-class Answer(NamedTuple):
+class FetchedAnswer(NamedTuple):
     """What came: a status of any kind, and its body."""
 
     status: int
@@ -64,7 +64,7 @@ def fetch(
     most_bytes: int,
     timeout_seconds: float,
     trust: ssl.SSLContext | None = None,
-) -> Answer:
+) -> FetchedAnswer:
     """Return a server's whole answer, an error's too.
 
     Args:
@@ -100,18 +100,18 @@ def _read(
     most_bytes: int,
     timeout_seconds: float,
     trust: ssl.SSLContext | None,
-) -> Answer:
-    opener = urllib.request.build_opener(_SameHost, urllib.request.HTTPSHandler(context=trust or _trusted()))
+) -> FetchedAnswer:
+    opener = urllib.request.build_opener(_SameHost, urllib.request.HTTPSHandler(context=trust or _trust_context()))
     try:
         with opener.open(request, timeout=timeout_seconds) as answer:
-            return Answer(answer.status, answer.reason, _body(answer, deadline, most_bytes))
+            return FetchedAnswer(answer.status, answer.reason, _body(answer, deadline, most_bytes))
     except urllib.error.HTTPError as error:
         with error:
-            return Answer(error.code, str(error.reason), error.read(_MOST_REFUSAL_BYTES))
+            return FetchedAnswer(error.code, str(error.reason), error.read(_MOST_REFUSAL_BYTES))
 
 
 @functools.cache
-def _trusted() -> ssl.SSLContext:
+def _trust_context() -> ssl.SSLContext:
     """Return what the machine trusts, read once: its file of authorities takes longer than most answers."""
     return ssl.create_default_context()
 

@@ -7,7 +7,7 @@ that of the rate and says why.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from slack.cli.inputs.measured import Measured
+from slack.cli.inputs.measured import PolicyMeasurement
 from slack.cluster.labels import API_VERSION
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def amounts(
     policies: "Iterable[Policy]",
     uids: Mapping[str, str],
     histories: Histories | None,
-    statuses: Mapping[str, Measured],
+    statuses: Mapping[str, PolicyMeasurement],
     now: float,
 ) -> "dict[str, Amount]":
     """Return what the policies with an objective ask for; where that is not known the amount says so.

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Spared:
+class SavedWaitMeasurement:
     """What the pods of a day that took a placeholder's place would have waited: `status.spared`."""
 
     pods: int
@@ -18,26 +18,26 @@ class Spared:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PolicyMeasurement:
     """Of one policy."""
 
     looked_at: bool
     """Whether an operator has written a status."""
-    spared: Spared | None
+    spared: SavedWaitMeasurement | None
     """None before the first pod that took a placeholder's place."""
     why: str | None
     """Why an objective keeps this much; None without one."""
 
 
-def measured(documents: Iterable[Any]) -> dict[str, Measured]:
+def measurements_of(documents: Iterable[Any]) -> dict[str, PolicyMeasurement]:
     """Return by policy what the statuses of SlackPolicies say."""
     found = {}
     for document in documents:
         metadata, status = _part(document, "metadata"), _part(document, "status")
         why = _part(status, "objective").get("why")
-        found[str(metadata.get("name"))] = Measured(
+        found[str(metadata.get("name"))] = PolicyMeasurement(
             looked_at=bool(status.get("conditions")),
-            spared=_spared(_part(status, "spared")),
+            spared=_saved_wait(_part(status, "spared")),
             why=why if isinstance(why, str) else None,
         )
     return found
@@ -48,19 +48,19 @@ def _part(document: Any, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _spared(said: dict[str, Any]) -> Spared | None:
+def _saved_wait(said: dict[str, Any]) -> SavedWaitMeasurement | None:
     pods, seconds, text = said.get("pods"), said.get("seconds"), said.get("text")
     if type(pods) is int and type(seconds) is int and isinstance(text, str) and pods > 0:
-        return Spared(pods, seconds, text)
+        return SavedWaitMeasurement(pods, seconds, text)
     return None
 
 
-def spared_documents(found: Mapping[str, Measured]) -> dict[str, Any]:
+def spared_documents(found: Mapping[str, PolicyMeasurement]) -> dict[str, Any]:
     """Return by policy what slack spares as it stands in documents."""
     return {name: asdict(each.spared) for name, each in found.items() if each.spared is not None}
 
 
-def spared_text(found: Measured | None, *, live: bool) -> str:
+def spared_text(found: PolicyMeasurement | None, *, live: bool) -> str:
     """Say what slack spares, or why that is not known.
 
     Args:

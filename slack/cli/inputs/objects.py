@@ -48,10 +48,10 @@ def items(connection: "Connection", path: str, selector: str = "") -> list[Json]
     Raises:
         KubeError: there is no answer, no permission, or what comes is no list of objects.
     """
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
 
-    raws = listed(connection, path, msgspec.Raw, label_selector=selector)
-    return [_checked(f"GET {path}", bytes(raw)) for raw in raws]
+    raws = list_all(connection, path, msgspec.Raw, label_selector=selector)
+    return [_check_object(f"GET {path}", bytes(raw)) for raw in raws]
 
 
 def item(connection: "Connection", path: str) -> Json | None:
@@ -63,15 +63,15 @@ def item(connection: "Connection", path: str) -> Json | None:
     from slack.kube.errors import ApiError
 
     try:
-        return _checked(f"GET {path}", connection.request("GET", path, verb="get"))
+        return _check_object(f"GET {path}", connection.request("GET", path, verb="get"))
     except ApiError as error:
         if error.not_found:
             return None
         raise
 
 
-def _checked(request: str, raw: bytes) -> Json:
-    from slack.kube.errors import decoded
+def _check_object(request: str, raw: bytes) -> Json:
+    from slack.kube.errors import decode_answer
 
-    decoded(request, raw, _OBJECT)
-    return decoded(request, raw, _JSON)
+    decode_answer(request, raw, _OBJECT)
+    return decode_answer(request, raw, _JSON)

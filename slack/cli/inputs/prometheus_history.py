@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 from slack.cli.inputs.prometheus_server import PrometheusServer, TooMuch
 from slack.cli.terminal.problems import UserError
-from slack.cli.terminal.progress import Steps
+from slack.cli.terminal.progress import ProgressSteps
 from slack.simulator.traces.format import Trace
-from slack.simulator.traces.history import SCRAPE_SECONDS, History
-from slack.simulator.traces.state_metrics import QUERIES, Sample
+from slack.simulator.traces.history import SCRAPE_SECONDS, TraceHistory
+from slack.simulator.traces.state_metrics import QUERIES, MetricSample
 
 _WINDOW_SECONDS = 3600.0
 _SHORTEST_WINDOW_SECONDS = 60.0
 _NEEDED = ("pod_created", "node_created", "node_allocatable")
 
 
-class Past(NamedTuple):
+class PrometheusHistory(NamedTuple):
     """What was read."""
 
     trace: Trace
@@ -32,7 +32,7 @@ class Past(NamedTuple):
     """What kept the rest from being read; None when all was."""
 
 
-def history(url: str, span: timedelta, now: float, placeholder_namespace: str) -> Past:
+def history(url: str, span: timedelta, now: float, placeholder_namespace: str) -> PrometheusHistory:
     """Read the last `span` before `now` (Unix seconds), or its beginning where the server fails midway.
 
     Raises:
@@ -43,10 +43,10 @@ def history(url: str, span: timedelta, now: float, placeholder_namespace: str) -
     now = float(int(now))
     started = now - span.total_seconds()
     scrape = _scrape_seconds(server, now)
-    found = History(started, placeholder_namespace, scrape)
+    found = TraceHistory(started, placeholder_namespace, scrape)
     answered: set[str] = set()
     ended_by: UserError | KeyboardInterrupt | None = None
-    with Steps() as steps:
+    with ProgressSteps() as steps:
         tell = steps.add(f"reading {server.address}")
         # From one scrape before: what ended soon after the start was seen last before it.
         at, window = started - scrape, _WINDOW_SECONDS
@@ -73,10 +73,10 @@ def history(url: str, span: timedelta, now: float, placeholder_namespace: str) -
             f"--prometheus: {server.address} has no {', '.join(missing)} in the last {span}; "
             f"is kube-state-metrics scraped, and its history that long?"
         )
-    return Past(found.trace(at), found.notes(), ended_by)
+    return PrometheusHistory(found.trace(at), found.notes(), ended_by)
 
 
-def _window(server: PrometheusServer, start: float, end: float, step: int) -> Mapping[str, list[Sample]]:
+def _window(server: PrometheusServer, start: float, end: float, step: int) -> Mapping[str, list[MetricSample]]:
     length = f"{max(1, round(end - start))}s"
     return {
         name: _samples(server, query.replace("{window}", length).replace("{step}", f"{step}s"), end)
@@ -99,5 +99,5 @@ def _scrape_seconds(server: PrometheusServer, now: float) -> float:
     return min(max(between[len(between) // 2], 1.0), SCRAPE_SECONDS) if between else SCRAPE_SECONDS
 
 
-def _samples(server: PrometheusServer, query: str, at: float) -> list[Sample]:
-    return [Sample(labels, value) for labels, value in server.vector(query, at)]
+def _samples(server: PrometheusServer, query: str, at: float) -> list[MetricSample]:
+    return [MetricSample(labels, value) for labels, value in server.vector(query, at)]

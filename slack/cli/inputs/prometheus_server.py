@@ -90,7 +90,7 @@ class PrometheusServer:
             raise TooMuch(f"{source}: the answer is longer than {most_bytes >> 20} MiB") from None
         if 200 <= answer.status < 300:
             return answer.body
-        said = _said(answer.body)
+        said = _error_text(answer.body)
         kind = TooMuch if any(words in said for words in _TOO_MUCH) else UserError
         raise kind(f"{source}: {answer.status} {said or answer.reason}")
 
@@ -131,7 +131,7 @@ def _value(pair: Any) -> float:
         raise ValueError(f"a value in it is no number: {str(pair[1])[:_LONGEST_SAID]!r}") from None
 
 
-def _said(body: bytes) -> str:
+def _error_text(body: bytes) -> str:
     """Return the server's own words."""
     try:
         return str(json.loads(body).get("error", ""))

@@ -8,13 +8,13 @@ import typer
 
 from slack.cli.inputs.flag_values import duration
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, OutputFormat
+from slack.cli.terminal.formats import OutputFormat, OutputKind
 from slack.cli.terminal.problems import UserError
 from slack.loadtest.shape import LoadShape
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
-    from slack.cli.load.run import Asked
+    from slack.cli.load.run import LoadRequest
 
 _IMAGE = "registry.k8s.io/pause:3.10"
 _MOST_PODS = 5000
@@ -74,7 +74,7 @@ def load(
     name: _Name = "resource-slack-load",
     image: _Image = _IMAGE,
     yes: _Yes = False,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -95,9 +95,9 @@ def load(
 
         resource-slack load -n shop --pods 200 --shape ramp --for 10m --yes -o json
     """
-    from slack.cli.load.run import Asked
+    from slack.cli.load.run import LoadRequest
 
-    asked = Asked(
+    asked = LoadRequest(
         namespace=namespace,
         name=_name(name),
         image=image,
@@ -111,7 +111,7 @@ def load(
     _run(asked, kubeconfig, context, output, yes=yes)
 
 
-def _run(asked: "Asked", kubeconfig: Path | None, context: str | None, output: Format, *, yes: bool) -> None:
+def _run(asked: "LoadRequest", kubeconfig: Path | None, context: str | None, output: OutputKind, *, yes: bool) -> None:
     """Ask the user, run the load, print the report, and end with its exit code."""
     from slack.cli.inputs.api_server import api_server
     from slack.cli.load.report_text import print_report, question

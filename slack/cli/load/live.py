@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from slack.loadtest.report import LoadReport, Moment
+from slack.loadtest.report import LoadTestReport, Moment
 
 _LINE_SECONDS = 5.0
 
@@ -27,7 +27,7 @@ class LiveLine:
     ) -> None:
         self._clear()
 
-    def show(self, moment: Moment, report: LoadReport) -> None:
+    def show(self, moment: Moment, report: LoadTestReport) -> None:
         """Show how it stands."""
         text = live_text(moment, report)
         if self._terminal:
@@ -54,7 +54,7 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def live_text(moment: Moment, report: LoadReport) -> str:
+def live_text(moment: Moment, report: LoadTestReport) -> str:
     """Return the line."""
     waits = ""
     p50, p99 = report.percentile_seconds(50), report.percentile_seconds(99)

@@ -3,15 +3,15 @@
 import typer
 
 from slack.cli.load.live import printable
-from slack.cli.load.run import NODES, PLACEHOLDERS_SEEN, Asked, Finished
-from slack.cli.terminal.formats import Format, print_document
+from slack.cli.load.run import NODES, PLACEHOLDERS_SEEN, Finished, LoadRequest
+from slack.cli.terminal.formats import OutputKind, print_document
 from slack.loadtest.chart import chart
-from slack.loadtest.report import AT_ONCE_SECONDS, LoadReport, document
+from slack.loadtest.report import AT_ONCE_SECONDS, LoadTestReport, document
 
 _WIDE_COLUMNS, _COLUMNS = 120, 76
 
 
-def question(asked: Asked, address: str) -> str:
+def question(asked: LoadRequest, address: str) -> str:
     """Return what is about to be done, and where."""
     from slack.cluster.quantity import amount, format_quantity
 
@@ -25,12 +25,12 @@ def question(asked: Asked, address: str) -> str:
     )
 
 
-def print_report(finished: Finished, output: Format) -> None:
+def print_report(finished: Finished, output: OutputKind) -> None:
     """Print what came of it."""
     if output.for_machines:
         print_document(document(finished.report, notes(finished)), output)
         return
-    for line in lines(finished, _WIDE_COLUMNS if output is Format.WIDE else _COLUMNS):
+    for line in lines(finished, _WIDE_COLUMNS if output is OutputKind.WIDE else _COLUMNS):
         typer.echo(printable(line))
 
 
@@ -54,7 +54,7 @@ def lines(finished: Finished, columns: int) -> list[str]:
     return [*found, *(f"note      {note}" for note in notes(finished))]
 
 
-def _nodes(report: LoadReport) -> str:
+def _nodes(report: LoadTestReport) -> str:
     before, most = report.nodes_before, report.nodes_most
     text = f"{before} before, {most} at most"
     if most <= before:

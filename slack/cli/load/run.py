@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slack.cli.inputs.objects import item, items
 from slack.cli.load.live import LiveLine
-from slack.cli.load.sinks import NodeSink, PlaceholderSink, PodSink
+from slack.cli.load.sinks import LoadNodeSink, LoadPodSink, PlaceholderSink
 from slack.cli.load.watch_timeout import WatchTimeout
 from slack.cli.terminal.problems import UserError
 from slack.cli.terminal.stop_signals import stopping_on_signals
@@ -29,7 +29,7 @@ from slack.loadtest.manifest import (
     until_text,
 )
 from slack.loadtest.meter import LoadMeter
-from slack.loadtest.report import LoadReport
+from slack.loadtest.report import LoadTestReport
 from slack.loadtest.shape import LoadShape, replicas_at
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ RENEW_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LoadRequest:
     """What is to be played."""
 
     namespace: str
@@ -75,8 +75,8 @@ class Asked:
 class Finished:
     """What came of it."""
 
-    asked: Asked
-    report: LoadReport
+    asked: LoadRequest
+    report: LoadTestReport
     interrupted: bool
     missing: int
     """Pods that were asked for and never made."""
@@ -93,7 +93,7 @@ class Finished:
 class LoadRun:
     """Plays a load. `check` first, which writes nothing."""
 
-    def __init__(self, connection: "Connection", asked: Asked) -> None:
+    def __init__(self, connection: "Connection", asked: LoadRequest) -> None:
         from slack.kube.paths import resource_path
 
         self._connection, self._asked = connection, asked
@@ -162,7 +162,7 @@ class LoadRun:
             for watch in watches:
                 watch.start()
             try:
-                unseen = self._synced(watches, stopping)
+                unseen = self._wait_synced(watches, stopping)
                 self._make(writer)
                 began_at = time.monotonic()
                 with self._lock:
@@ -263,7 +263,7 @@ class LoadRun:
         asked = self._asked
         pods = resource_path("v1", "pods", namespace=asked.namespace)
         mine = Reflector(
-            self._connection, pods, wire.Pod, PodSink(meter, self._lock), label_selector=selector(asked.name)
+            self._connection, pods, wire.Pod, LoadPodSink(meter, self._lock), label_selector=selector(asked.name)
         )
         theirs = Reflector(
             self._connection,
@@ -272,10 +272,10 @@ class LoadRun:
             PlaceholderSink(meter, self._lock),
             label_selector=PLACEHOLDERS,
         )
-        nodes = Reflector(self._connection, "/api/v1/nodes", wire.Node, NodeSink(meter, self._lock))
+        nodes = Reflector(self._connection, "/api/v1/nodes", wire.Node, LoadNodeSink(meter, self._lock))
         return mine, theirs, nodes
 
-    def _synced(self, watches: "Sequence[Reflector[Any]]", stopping: "Stopping") -> tuple[str, ...]:
+    def _wait_synced(self, watches: "Sequence[Reflector[Any]]", stopping: "Stopping") -> tuple[str, ...]:
         """Wait until all is seen; return what may not be seen."""
         names = (f"pods of namespace {self._asked.namespace}", PLACEHOLDERS_SEEN, NODES)
         deadline = time.monotonic() + _SYNC_SECONDS
@@ -319,7 +319,7 @@ class LoadRun:
                 return
         self._ended_by = "Ctrl-C" if stopping.reason in ("", "SIGINT") else stopping.reason
 
-    def _is_done(self, made: int, waits: LoadReport, elapsed: float, now: float, quiet: float) -> bool:
+    def _is_done(self, made: int, waits: LoadTestReport, elapsed: float, now: float, quiet: float) -> bool:
         asked = self._asked
         if self._ended_by:
             return True

@@ -25,7 +25,7 @@ class _Sink:
         """The view is whole."""
 
 
-class PodSink(_Sink):
+class LoadPodSink(_Sink):
     """The load's own pods."""
 
     def apply(self, events: "Sequence[tuple[EventType, wire.Pod]]") -> None:
@@ -50,7 +50,7 @@ class PlaceholderSink(_Sink):
                 self._meter.placeholder_seen(pod.metadata.uid or pod.metadata.name, node, gone=kind == "DELETED")
 
 
-class NodeSink(_Sink):
+class LoadNodeSink(_Sink):
     """Nodes."""
 
     def apply(self, events: "Sequence[tuple[EventType, wire.Node]]") -> None:

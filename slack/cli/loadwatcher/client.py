@@ -5,7 +5,7 @@ import urllib.request
 
 import typer
 
-from slack.cli.inputs.http_fetch import Answer, TooLong, fetch, parsed_address
+from slack.cli.inputs.http_fetch import FetchedAnswer, TooLong, fetch, parsed_address
 from slack.cli.terminal.problems import UserError
 from slack.kube.deadline import Deadline
 from slack.loadwatcher.decoding import MOST_BYTES, InvalidPayload, decode
@@ -44,7 +44,7 @@ class _Watcher:
         if answer.status in (404, 500):  # upstream's: 500 for nothing
             return None
         if answer.status != 200:
-            raise UserError(f"{self._source}: {answer.status} {_said(answer)}")
+            raise UserError(f"{self._source}: {answer.status} {_answer_text(answer)}")
         try:
             report = decode(answer.body).report
         except InvalidPayload as error:
@@ -63,13 +63,13 @@ class _Watcher:
 
     def health(self) -> str:
         """Return what it says of itself."""
-        return _said(self._get("/watcher/health"))
+        return _answer_text(self._get("/watcher/health"))
 
     @property
     def _source(self) -> str:
         return f"{FLAG}: {self._address}"
 
-    def _get(self, path: str) -> Answer:
+    def _get(self, path: str) -> FetchedAnswer:
         request = urllib.request.Request(self._address + path)
         try:
             answer = fetch(self._source, request, self._patience, most_bytes=MOST_BYTES, timeout_seconds=_SECONDS)
@@ -79,6 +79,6 @@ class _Watcher:
         return answer
 
 
-def _said(answer: Answer) -> str:
+def _answer_text(answer: FetchedAnswer) -> str:
     words = answer.body[:_SAID].decode(errors="replace")
     return " ".join("".join(char if char.isprintable() else " " for char in words).split()) or answer.reason

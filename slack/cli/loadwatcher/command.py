@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from slack.cli.inputs.process_command import process_command
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import Command
 from slack.process.load_watcher_settings import LoadWatcherSettings
 
@@ -46,7 +46,7 @@ def show(
     address: Annotated[
         str, typer.Option("--address", help="Where a load watcher serves /watcher.", metavar="URL")
     ] = "http://127.0.0.1:2020",
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
 ) -> None:
     """Show what a load watcher knows: a line a node with use and deviation by window, age, the analyser's verdict.
 
@@ -68,4 +68,4 @@ def show(
         print_document(document(seen), output)
         return
     with wide_columns(output):
-        print_nodes(seen, wide=output is Format.WIDE)
+        print_nodes(seen, wide=output is OutputKind.WIDE)

@@ -111,7 +111,7 @@ def migrate(
             f"{source}: nothing in it keeps room: no Deployment of pause pods or of a negative priority, "
             f"and no CapacityBuffer"
         )
-    groups = policies.merged(rooms)
+    groups = policies.group_by_nodes(rooms)
     documents = policies.policies_of(groups)
     for warning in policies.warnings_of(groups):
         typer.echo(f"warning: {warning}", err=True)
@@ -195,15 +195,15 @@ def _read(connection: "Connection", namespace: str) -> list[Json]:
 
     manifests: list[Json] = []
     for api_version, kind, plural in _SUPPORTING:
-        manifests += _listed(connection, api_version, kind, plural, namespace)
-    manifests += _listed(connection, "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", None)
+        manifests += _list(connection, api_version, kind, plural, namespace)
+    manifests += _list(connection, "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", None)
     buffers: list[Json] = []
     for version in ("v1beta1", "v1alpha1"):  # what is served differs by autoscaler and age
-        buffers = buffers or _listed(connection, f"{GROUP}/{version}", KIND, "capacitybuffers", namespace)
+        buffers = buffers or _list(connection, f"{GROUP}/{version}", KIND, "capacitybuffers", namespace)
     return manifests + buffers
 
 
-def _listed(connection: "Connection", api_version: str, kind: str, plural: str, namespace: str | None) -> list[Json]:
+def _list(connection: "Connection", api_version: str, kind: str, plural: str, namespace: str | None) -> list[Json]:
     """List one kind; what may not be read or is not served is left, but for Deployments."""
     from slack.cli.inputs.objects import items
     from slack.kube.errors import ApiError

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 
-class Subject(StrEnum):
+class ReferenceSubject(StrEnum):
     """What there is a reference of."""
 
     SCENARIO = "scenario"
@@ -26,7 +26,9 @@ class Subject(StrEnum):
 
 def reference(
     ctx: typer.Context,
-    subject: Annotated[Subject, typer.Argument(help="What to print the reference of.")] = Subject.SCENARIO,
+    subject: Annotated[
+        ReferenceSubject, typer.Argument(help="What to print the reference of.")
+    ] = ReferenceSubject.SCENARIO,
 ) -> None:
     """Print a reference as Markdown: of a kind, of scenarios, of flags, of metrics, or of Events and conditions.
 
@@ -36,61 +38,61 @@ def reference(
 
         resource-slack reference flags > flags.md
     """
-    typer.echo(written(subject, ctx.find_root().command), nl=False)
+    typer.echo(render_page(subject, ctx.find_root().command), nl=False)
 
 
-def written(subject: Subject, root: Any) -> str:
+def render_page(subject: ReferenceSubject, root: Any) -> str:
     """Return the whole page; `root` is the program's own command, whose flags are listed."""
     match subject:
-        case Subject.SCENARIO:
+        case ReferenceSubject.SCENARIO:
             from slack.simulator.scenario.reference import reference as scenario
 
             return scenario()
-        case Subject.SLACKPOLICY:
+        case ReferenceSubject.SLACKPOLICY:
             from slack.cli.reference.policy import page as policy
 
             return policy()
-        case Subject.FLAGS:
+        case ReferenceSubject.FLAGS:
             from slack.cli.reference.flags import page as flags
 
             return flags(root)
-        case Subject.METRICS:
+        case ReferenceSubject.METRICS:
             from slack.cli.reference.metrics import page as metrics
 
             return metrics()
-        case Subject.EVENTS:
+        case ReferenceSubject.EVENTS:
             from slack.cli.reference.events import page as events
 
             return events()
-        case Subject.CPUAUDITPOLICY:
+        case ReferenceSubject.CPUAUDITPOLICY:
             from slack.cli.reference.audit import policy_page
 
             return policy_page()
-        case Subject.CPUAUDITREPORT:
+        case ReferenceSubject.CPUAUDITREPORT:
             from slack.cli.reference.audit import report_page
 
             return report_page()
-        case Subject.LOAD_WATCHER:
+        case ReferenceSubject.LOAD_WATCHER:
             from slack.cli.reference.load_watcher import page as load_watcher
 
             return load_watcher()
-        case Subject.THROTTLEPOLICY:
+        case ReferenceSubject.THROTTLEPOLICY:
             from slack.cli.reference.throttler import policy_page as throttle_policy
 
             return throttle_policy()
-        case Subject.THROTTLER:
+        case ReferenceSubject.THROTTLER:
             from slack.cli.reference.throttler import scenario_page
 
             return scenario_page()
-        case Subject.DEMAND_LINES:
+        case ReferenceSubject.DEMAND_LINES:
             from slack.cli.reference.demand import lines_page
 
             return lines_page()
-        case Subject.ACTIVATIONPOOL:
+        case ReferenceSubject.ACTIVATIONPOOL:
             from slack.cli.reference.pools import pool_page
 
             return pool_page()
-        case Subject.ACTIVATIONQUOTA:
+        case ReferenceSubject.ACTIVATIONQUOTA:
             from slack.cli.reference.pools import quota_page
 
             return quota_page()

@@ -9,9 +9,9 @@ from slack.cli.scorer.explain import explain
 from slack.cli.scorer.scheduler_config import scheduler_config
 from slack.cli.scorer.score import score
 from slack.cli.scorer.serve import serve
-from slack.cli.terminal.problems import Command, Group
+from slack.cli.terminal.problems import Command, CommandGroup
 
-app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()

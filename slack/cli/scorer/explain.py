@@ -13,7 +13,7 @@ _SCORER = "The scorer's address; kubectl port-forward reaches one in a cluster."
 _MOST_BYTES = 4 << 20
 
 
-class Output(StrEnum):
+class ExplainOutput(StrEnum):
     """How it is printed."""
 
     TEXT = "text"
@@ -24,7 +24,7 @@ def explain(
     pod: Annotated[str, typer.Argument(help="The pod: api-x2x4z, or pod/api-x2x4z.", metavar="POD")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.", metavar="NAME")] = "default",
     scorer: Annotated[str, typer.Option("--scorer", help=_SCORER, metavar="URL")] = "http://127.0.0.1:8888",
-    output: Annotated[Output, typer.Option("--output", "-o", help="How it is printed.")] = Output.TEXT,
+    output: Annotated[ExplainOutput, typer.Option("--output", "-o", help="How it is printed.")] = ExplainOutput.TEXT,
 ) -> None:
     """Tell why a pod went to its node: use, age, prediction, and each algorithm's score, beside the best nodes.
 
@@ -37,7 +37,7 @@ def explain(
         resource-slack scorer explain -n shop pod/api-x2x4z
     """
     found = _ask(scorer, namespace, pod)
-    if output is Output.JSON:
+    if output is ExplainOutput.JSON:
         typer.echo(json.dumps(found, indent=2))
         return
     typer.echo(_text(found))

@@ -60,7 +60,7 @@ def config_of(settings: ScorerSettings) -> ScorerConfig:
     return replace(config, scale=settings.scale)
 
 
-def scored(files: Files, settings: ScorerSettings, at: float | None, now_without_load: float) -> dict[str, Any]:
+def score_document(files: Files, settings: ScorerSettings, at: float | None, now_without_load: float) -> dict[str, Any]:
     """Return the decision as a document.
 
     Args:

@@ -9,7 +9,7 @@ import typer
 from slack.cli.inputs.files import name_of, read_bytes
 from slack.cli.inputs.flag_values import instant
 from slack.cli.inputs.flags import SnapshotFile
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def score(
     lines: _Lines = None,
     config: _Config = None,
     algorithms: _Algorithms = None,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     at: _At = None,
     placeholder_namespace: _PlaceholderNamespace = None,
 ) -> None:
@@ -98,7 +98,7 @@ def score(
         if snapshot is None or pod is None:
             missing = "--snapshot" if snapshot is None else "--pod"
             raise UserError(f"{missing}: give --snapshot and --pod, and --load for real load; or --lines")
-        from slack.cli.scorer.offline import Files, scored
+        from slack.cli.scorer.offline import Files, score_document
         from slack.cli.scorer.tables import print_scores
 
         files = Files(
@@ -106,7 +106,7 @@ def score(
             tuple((name_of(path), read_bytes(path, MOST_LOAD_BYTES)) for path in load or ()),
             (name_of(pod), read_bytes(pod, MOST_LOAD_BYTES)),
         )
-        document = scored(files, settings, None if at is None else instant(at), time.time())
+        document = score_document(files, settings, None if at is None else instant(at), time.time())
         show = print_scores
     _print(document, output, show)
 
@@ -118,9 +118,9 @@ def _settings(config: Path | None, algorithms: str | None, namespace: str | None
     return load(ScorerSettings, {"algorithms": algorithms, "namespace": namespace}, {}, file=config)
 
 
-def _print(document: dict[str, Any], output: Format, show: Any) -> None:
+def _print(document: dict[str, Any], output: OutputKind, show: Any) -> None:
     if output.for_machines:
         print_document(document, output)
         return
     with wide_columns(output):
-        show(document, wide=output is Format.WIDE)
+        show(document, wide=output is OutputKind.WIDE)

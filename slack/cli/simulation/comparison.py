@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from slack.cli.simulation.runs import Runs, Wanted
+from slack.cli.simulation.runs import RequestedRun, Runs
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from slack.simulator.scenario.slack_kinds import Slack
 
 
-class Compared(NamedTuple):
+class ComparedVariant(NamedTuple):
     """One line of a comparison."""
 
     label: str
@@ -38,21 +38,23 @@ def asked_for(words: str | None, scenario: "Scenario") -> "tuple[Variant, ...]":
         raise UserError(f"--compare: {error}") from None
 
 
-def compared(scenario: "Scenario", wanted: "tuple[Variant, ...]", seeds: range, processes: int) -> list[Compared]:
+def compare_variants(
+    scenario: "Scenario", wanted: "tuple[Variant, ...]", seeds: range, processes: int
+) -> list[ComparedVariant]:
     """Make the runs of all variants; those of equal cost come last, they need to know what the operator costs."""
-    from slack.simulator.runs.baselines import default_reference, described, reference_of
+    from slack.simulator.runs.baselines import default_reference, reference_of, slack_word
 
-    found: dict[int, Compared] = {}
+    found: dict[int, ComparedVariant] = {}
     with Runs(scenario, processes) as runs:
 
         def made(label: str, slack: "Slack") -> "Repeated":
             from slack.simulator.runs.repeated import Repeated
 
-            return Repeated(tuple(runs(label, [Wanted(slack, seed) for seed in seeds])))
+            return Repeated(tuple(runs(label, [RequestedRun(slack, seed) for seed in seeds])))
 
         for row, variant in enumerate(wanted):
             if not variant.equal_cost:
-                found[row] = Compared(variant.label, variant.word, made(variant.label, variant.scenario.slack))
+                found[row] = ComparedVariant(variant.label, variant.word, made(variant.label, variant.scenario.slack))
         apart: Repeated | None = None
         for row, variant in enumerate(wanted):
             if not variant.equal_cost:
@@ -63,19 +65,19 @@ def compared(scenario: "Scenario", wanted: "tuple[Variant, ...]", seeds: range, 
             else:
                 other = default_reference(scenario)
                 apart = apart or made(f"{other.label}, for {variant.word}", other.scenario.slack)
-                name, reference = described(other.scenario), apart
+                name, reference = slack_word(other.scenario), apart
             label, equal = _equal_cost(variant.scenario, reference.cost.mean, made)
-            found[row] = Compared(f"{label} (cost of {name})", variant.word, equal)
+            found[row] = ComparedVariant(f"{label} (cost of {name})", variant.word, equal)
     return [found[row] for row in range(len(wanted))]
 
 
 def _equal_cost(scenario: "Scenario", cost: float, made: "Made") -> "tuple[str, Repeated]":
-    from slack.simulator.runs.baselines import described, equal_cost
+    from slack.simulator.runs.baselines import equal_cost, slack_word
 
     tried: dict[str, Repeated] = {}
 
     def word(slack: "Overprovisioned") -> str:
-        return described(scenario.model_copy(update={"slack": slack}))
+        return slack_word(scenario.model_copy(update={"slack": slack}))
 
     def cost_of(slack: "Overprovisioned") -> float:
         tried[word(slack)] = made(word(slack), slack)

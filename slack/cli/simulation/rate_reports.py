@@ -9,11 +9,11 @@ from slack.cli.simulation.figures import cost_text, hours_text, number, percent,
 from slack.cli.terminal.stacked import print_stacked, say, stacking_console
 
 if TYPE_CHECKING:
-    from slack.simulator.runs.curve import Point
+    from slack.simulator.runs.curve import CurvePoint
     from slack.simulator.runs.tune import Tuned
 
 
-def print_curve(points: "Sequence[Point]", scenario: str, currency: str, instant_seconds: float) -> None:
+def print_curve(points: "Sequence[CurvePoint]", scenario: str, currency: str, instant_seconds: float) -> None:
     """Print rate against instant start and cost."""
     out = stacking_console()
     runs = len(points[0].results)
@@ -27,7 +27,7 @@ def print_curve(points: "Sequence[Point]", scenario: str, currency: str, instant
     say(out, f"  AT ONCE: bound within {instant_seconds:g} s. COST {cost}. UNUSED: paid, not requested.", "dim")
 
 
-def _print_curve_table(out: Console, points: "Sequence[Point]", mark: "Callable[[Point], str]") -> None:
+def _print_curve_table(out: Console, points: "Sequence[CurvePoint]", mark: "Callable[[CurvePoint], str]") -> None:
     rates = [f"  {point.rate:g} {mark(point)}".rstrip() for point in points]
     columns = [
         ["AT ONCE", *(percent(point.instant_start_ratio) for point in points)],
@@ -111,7 +111,7 @@ def caution(tuned: "Tuned") -> str | None:
     return f"The interval reaches below the goal of {percent(tuned.goal)}: more --seeds make it narrower; {other}."
 
 
-def interval_text(point: "Point") -> str:
+def interval_text(point: "CurvePoint") -> str:
     """Return the confidence interval; of one seed there is none."""
     if len(point.results) < 2:
         return "one run"

@@ -18,7 +18,7 @@ from slack.cli.inputs.flag_values import duration as duration_of
 from slack.cli.inputs.flags import Context, Kubeconfig, PlaceholderNamespace
 from slack.cli.simulation.trace_file import FLUSH_SECONDS, check_place, flush, tell, write
 from slack.cli.terminal.extras import require_extra
-from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slack.kube.reflector import Reflector
     from slack.kube.watch import EventType
     from slack.simulator.traces.format import Trace
-    from slack.simulator.traces.recording import Recording
+    from slack.simulator.traces.recording import TraceRecording
 
 _FIRST_FLUSH_SECONDS = 1.0
 SYNC_SECONDS = 15.0
@@ -54,7 +54,7 @@ def record(
         typer.Option("--prometheus", help="Read kube-state-metrics' history from this Prometheus.", metavar="URL"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -90,7 +90,7 @@ def record(
     _tell_end(out, trace, output)
 
 
-def _record_past(url: str, span: timedelta, out: Path, placeholder_namespace: str, output: Format) -> None:
+def _record_past(url: str, span: timedelta, out: Path, placeholder_namespace: str, output: OutputKind) -> None:
     """Write what a Prometheus remembers; where it fails midway the beginning, and then its error."""
     from slack.cli.inputs.prometheus_history import history
 
@@ -110,7 +110,7 @@ def _record_past(url: str, span: timedelta, out: Path, placeholder_namespace: st
 class _Half:
     """A reflector's sink: pods or nodes of the recording, under its lock."""
 
-    def __init__(self, recording: "Recording", lock: threading.Lock, *, pods: bool) -> None:
+    def __init__(self, recording: "TraceRecording", lock: threading.Lock, *, pods: bool) -> None:
         self._recording = recording
         self._lock = lock
         self._pods = pods
@@ -153,9 +153,9 @@ def watch(
     from slack.kube.deadline import Deadline
     from slack.kube.paths import UNFINISHED_PODS
     from slack.kube.reflector import Reflector
-    from slack.simulator.traces.recording import Recording
+    from slack.simulator.traces.recording import TraceRecording
 
-    recording, lock = Recording(time.time(), placeholder_namespace), threading.Lock()
+    recording, lock = TraceRecording(time.time(), placeholder_namespace), threading.Lock()
     pods = _Half(recording, lock, pods=True)
     deadline = connection.deadline or Deadline(connection.address, tell)
     deadline.answered()
@@ -238,7 +238,9 @@ def _tell_silence(reflectors: "Sequence[Reflector[wire.Pod] | Reflector[wire.Nod
     return lost is not None
 
 
-def _tell_end(out: Path, trace: "Trace", output: Format, notes: Sequence[str] = (), *, complete: bool = True) -> None:
+def _tell_end(
+    out: Path, trace: "Trace", output: OutputKind, notes: Sequence[str] = (), *, complete: bool = True
+) -> None:
     """Tell people on stderr, as all the time before, and a program on stdout what the file holds."""
     pods = sum(not pod.initial and not pod.placeholder for pod in trace.pods)
     nodes = sum(not node.initial for node in trace.nodes)

@@ -9,9 +9,9 @@ from slack.cli.simulation.figures import cost_text, number, percent, percents, s
 from slack.cli.terminal.stacked import in_plain_pipe, print_stacked, say, stacking_console
 
 if TYPE_CHECKING:
-    from slack.cli.simulation.comparison import Compared
+    from slack.cli.simulation.comparison import ComparedVariant
     from slack.simulator.model.result import Churn, Result, WorkloadResult
-    from slack.simulator.runs.repeated import Repeated, Starts
+    from slack.simulator.runs.repeated import Repeated, StartFigures
 
 _WORKLOADS_SHOWN = 12
 _LABEL, _NARROW_LABEL = 36, 18
@@ -20,7 +20,7 @@ _WIDE = 110
 """Columns of a terminal from which on the less important ones are shown too."""
 
 
-def at_once(starts: "Starts") -> str:
+def at_once(starts: "StartFigures") -> str:
     """Return the share of pods that started at once; of no pods there is none."""
     found = starts.at_once
     return percent(found.mean) if found is not None else "no pods"
@@ -39,7 +39,7 @@ def _counts(*of: "Callable[[Result], float]") -> "Callable[[Repeated], str]":
     return lambda runs: "/".join(number(runs.mean(figure)) for figure in of)
 
 
-def _waited(run: "Result") -> float:
+def _waiting_seconds(run: "Result") -> float:
     return run.total.pending_pod_seconds
 
 
@@ -64,7 +64,7 @@ _COLUMNS = (
     _Column("P50", _wait(lambda workload: workload.p50_seconds), wide=True),
     _Column("P95", _wait(lambda workload: workload.p95_seconds), spared=True),
     _Column("P99", _wait(lambda workload: workload.p99_seconds)),
-    _Column("WAITED", lambda runs: f"{runs.mean(_waited) / 60:.1f} min", spared=True),
+    _Column("WAITED", lambda runs: f"{runs.mean(_waiting_seconds) / 60:.1f} min", spared=True),
     _Column("NODE HOURS", lambda runs: f"{runs.mean(lambda run: run.node_hours):.1f}", wide=True),
     _Column("COST", lambda runs: f"{runs.cost.mean:.2f}"),
     _Column("95 % INTERVAL", lambda runs: f"{runs.cost.low:.2f} to {runs.cost.high:.2f}", several=True),
@@ -83,7 +83,7 @@ _COLUMNS = (
 )
 
 
-def print_runs(lines: "Sequence[Compared]", currency: str, instant_seconds: float) -> None:
+def print_runs(lines: "Sequence[ComparedVariant]", currency: str, instant_seconds: float) -> None:
     """Print variants side by side, and how the workloads of each fared."""
     out = stacking_console()
     found = [line.found for line in lines]
@@ -103,7 +103,7 @@ def print_runs(lines: "Sequence[Compared]", currency: str, instant_seconds: floa
     for text in _legend(currency, instant_seconds, wide=wide):
         say(out, f"  {text}", "dim")
     _churn(out, lines)
-    _recreated(out, lines)
+    _print_recreated(out, lines)
     _workloads(out, lines)
 
 
@@ -127,7 +127,7 @@ def _pods(found: "Sequence[Repeated]") -> str:
     return f"{number(most)} pods" if least == most else f"{number(least)} to {number(most)} pods"
 
 
-def _churn(out: Console, lines: "Sequence[Compared]") -> None:
+def _churn(out: Console, lines: "Sequence[ComparedVariant]") -> None:
     """Print what an hour does to placeholders, on average and in the busiest one, where there are any."""
     texts = []
     for line in lines:
@@ -136,7 +136,7 @@ def _churn(out: Console, lines: "Sequence[Compared]") -> None:
             continue
         sums = [sum(figures) / len(hours) for figures in zip(*(_figures(hour) for hour in hours), strict=True)]
         most = max(hours, key=lambda hour: hour.created)
-        texts.append(f"{line.label} {_slashed(sums)}, at most {_slashed(_figures(most))}")
+        texts.append(f"{line.label} {_slash_list(sums)}, at most {_slash_list(_figures(most))}")
     if texts:
         say(out, f"  Churn an hour, created/displaced/drained/other: {'; '.join(texts)}.", "dim")
     made = [(line.label, line.found.mean(lambda run: run.placeholders_made_way)) for line in lines]
@@ -150,11 +150,11 @@ def _figures(hour: "Churn") -> tuple[int, int, int, int]:
     return hour.created, hour.displaced, hour.drained, hour.other
 
 
-def _slashed(figures: "Sequence[float]") -> str:
+def _slash_list(figures: "Sequence[float]") -> str:
     return "/".join(number(figure) for figure in figures)
 
 
-def _recreated(out: Console, lines: "Sequence[Compared]") -> None:
+def _print_recreated(out: Console, lines: "Sequence[ComparedVariant]") -> None:
     """Print how those fared that took the place of evicted and preempted pods, where there are any."""
     texts = []
     for line in lines:
@@ -165,7 +165,7 @@ def _recreated(out: Console, lines: "Sequence[Compared]") -> None:
         say(out, f"  Pods recreated after a drain or preemption, not in AT ONCE: {', '.join(texts)}.", "dim")
 
 
-def _workloads(out: Console, lines: "Sequence[Compared]") -> None:
+def _workloads(out: Console, lines: "Sequence[ComparedVariant]") -> None:
     found = [line.found.workloads for line in lines]
     names = [workload.workload for workload in found[0]]
     if len(names) < 2:
@@ -193,7 +193,7 @@ def _name(workload: str) -> str:
     return f"{where}{slash}\n    {name}" if slash and len(workload) > _LABEL else workload
 
 
-def _workload(starts: "Starts", *, counted: bool) -> str:
+def _workload(starts: "StartFigures", *, counted: bool) -> str:
     if not starts.pods:
         return "no pods"
     of = f" of {number(starts.pods)}" if counted else ""

@@ -12,8 +12,8 @@ from multiprocessing import get_context, resource_tracker
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from slack.cli.terminal.interrupts import end_workers, held
-from slack.cli.terminal.progress import Steps
+from slack.cli.terminal.interrupts import end_workers, hold_signals
+from slack.cli.terminal.progress import ProgressSteps
 
 if TYPE_CHECKING:
     from slack.simulator.model.result import Result
@@ -25,7 +25,7 @@ _scenario: "Scenario | None" = None
 """In a worker: the scenario of its runs."""
 
 
-class Wanted(NamedTuple):
+class RequestedRun(NamedTuple):
     """One run to make: the scenario with this slack and seed."""
 
     slack: "Slack"
@@ -49,7 +49,7 @@ class Runs:
     def __init__(self, scenario: "Scenario", processes: int) -> None:
         self._scenario = scenario
         self._processes = min(processes, os.cpu_count() or 1)
-        self._steps = Steps()
+        self._steps = ProgressSteps()
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -65,18 +65,18 @@ class Runs:
                 end_workers()
             self._pool.shutdown(cancel_futures=True)
 
-    def __call__(self, name: str, wanted: "Sequence[Wanted]") -> "list[Result]":
+    def __call__(self, name: str, wanted: "Sequence[RequestedRun]") -> "list[Result]":
         """Return the results of these runs, the first one's first."""
-        return [result for _, result in sorted(self._made(name, wanted, _result), key=lambda pair: pair[0])]
+        return [result for _, result in sorted(self._make_all(name, wanted, _result), key=lambda pair: pair[0])]
 
     def trials(self, trials: "Sequence[Trial]") -> "Iterator[TrialResult | GivenUp]":
         """Yield the results of a curve's trials as they come; what a run came to is all that a worker sends."""
         rates = sorted({trial.rate for trial in trials})
         shown = f"{rates[0]:g}" if len(rates) == 1 else f"{rates[0]:g} to {rates[-1]:g}"
-        for _, result in self._made(f"rate {shown}: {len(trials)} runs", trials, _trial_result):
+        for _, result in self._make_all(f"rate {shown}: {len(trials)} runs", trials, _trial_result):
             yield result
 
-    def _made(self, name: str, wanted: Sequence[Any], make: Callable[..., Any]) -> Iterator[tuple[int, Any]]:
+    def _make_all(self, name: str, wanted: Sequence[Any], make: Callable[..., Any]) -> Iterator[tuple[int, Any]]:
         """Yield (number, what was made) as they come."""
         tell = self._steps.add(name)
         many = len(wanted)
@@ -90,7 +90,7 @@ class Runs:
                 self._processes, mp_context=get_context("spawn"), initializer=_prepare, initargs=(self._scenario,)
             )
         resource_tracker.ensure_running()  # starting it lets Ctrl-C through again
-        with held():  # workers start with their first tasks
+        with hold_signals():  # workers start with their first tasks
             numbers: dict[Future[Any], int] = {self._pool.submit(_work, make, run): n for n, run in enumerate(wanted)}
         for done, future in enumerate(as_completed(numbers), 1):
             tell(done / many)
@@ -123,7 +123,9 @@ def _work(make: Callable[[Any], Any], wanted: Any) -> Any:
         return _Refused(error.source, error.problems)
 
 
-def _result(wanted: Wanted, tell: Callable[[float], None] | None = None, *, goal: float | None = None) -> "Result":
+def _result(
+    wanted: RequestedRun, tell: Callable[[float], None] | None = None, *, goal: float | None = None
+) -> "Result":
     from slack.simulator.runs.engine import simulate
 
     assert _scenario is not None
@@ -138,7 +140,7 @@ def _trial_result(trial: "Trial", tell: Callable[[float], None] | None = None) -
 
     assert _scenario is not None
     try:
-        wanted = Wanted(with_rate(_scenario, trial.rate).slack, trial.seed)
+        wanted = RequestedRun(with_rate(_scenario, trial.rate).slack, trial.seed)
         return TrialResult.of(trial, _result(wanted, tell, goal=trial.goal))
     except OutOfReach:
         return GivenUp(trial.rate, trial.seed)

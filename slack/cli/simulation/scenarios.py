@@ -107,7 +107,7 @@ def from_trace(path: Path, prices: Mapping[str, float], node_prices: "NodePrices
             f"{name_of(path)}: no pod came while it was recorded; record for longer, or while pods come: "
             "resource-slack record --out trace.parquet"
         )
-    return _replayed(trace, name_of(path), prices, node_prices)
+    return _replay(trace, name_of(path), prices, node_prices)
 
 
 def seen_in_trace(path: Path, price: list[str] | None, prices: Path | None = None) -> "Replayed":
@@ -116,10 +116,10 @@ def seen_in_trace(path: Path, price: list[str] | None, prices: Path | None = Non
     Raises:
         UserError, InvalidTrace: as `from_trace`, and for what is no price.
     """
-    return told(from_trace(path, prices_of(price), node_prices_of(prices)))
+    return report_left_out(from_trace(path, prices_of(price), node_prices_of(prices)))
 
 
-def told(found: "Replayed") -> "Replayed":
+def report_left_out(found: "Replayed") -> "Replayed":
     """Say on stderr what of a recording is left out."""
     if found.left_out:
         recorded = found.left_out + sum(len(workload["arrivals"]["rows"]) for workload in found.document["workloads"])
@@ -166,7 +166,7 @@ def with_prices(scenario: "Scenario", path: Path | None) -> "Scenario":
     return scenario.model_copy(update={"node_groups": tuple(groups), "currency": currency})
 
 
-def _replayed(trace: "Trace", source: str, prices: Mapping[str, float], node_prices: "NodePrices") -> "Replayed":
+def _replay(trace: "Trace", source: str, prices: Mapping[str, float], node_prices: "NodePrices") -> "Replayed":
     from slack.simulator.traces.replay import UnknownPrice, scenario_of
 
     try:
@@ -194,16 +194,16 @@ def from_cluster(
     import time
 
     from slack.cluster import wire
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
-    from slack.simulator.traces.recording import Recording
+    from slack.simulator.traces.recording import TraceRecording
 
     now = time.time()
-    recording = Recording(now - window.total_seconds(), placeholder_namespace)
+    recording = TraceRecording(now - window.total_seconds(), placeholder_namespace)
     with api_server(kubeconfig, context) as connection:
-        for node in listed(connection, resource_path("v1", "nodes"), wire.Node):
+        for node in list_all(connection, resource_path("v1", "nodes"), wire.Node):
             recording.node_seen(node, now)
-        for pod in listed(connection, resource_path("v1", "pods"), wire.Pod):
+        for pod in list_all(connection, resource_path("v1", "pods"), wire.Pod):
             recording.pod_seen(pod, now)
     trace = recording.trace(now)
     if not any(not pod.initial and not pod.placeholder for pod in trace.pods):
@@ -211,7 +211,7 @@ def from_cluster(
             f"--window: no pod that still runs came in the last {window}; take a longer window, or record for a while: "
             f"resource-slack record --out trace.parquet"
         )
-    return _replayed(trace, "the cluster", prices, node_prices)
+    return _replay(trace, "the cluster", prices, node_prices)
 
 
 def prices_of(texts: list[str] | None) -> dict[str, float]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.flags import PricesFile
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.pictures import PictureFile, PictureTarget
 from slack.cli.terminal.problems import UserError
 from slack.cluster.hold import Hold
 
 if TYPE_CHECKING:
-    from slack.cli.simulation.comparison import Compared
+    from slack.cli.simulation.comparison import ComparedVariant
     from slack.simulator.scenario.scenario import Scenario
 
 Prices = Annotated[
@@ -89,7 +89,7 @@ def simulate(
     hold: HoldForm = None,
     processes: Processes = 2,
     picture: PictureFile = None,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     timeline: _Timeline = False,
 ) -> None:
     """Play a scenario: how fast its pods start, and what that costs.
@@ -117,13 +117,13 @@ def simulate(
         raise UserError("--timeline: only JSON has it; add -o json, or let --picture FILE draw it")
     rates = _rates(curve) if curve is not None else ()
     drawn = checked_picture(picture)
-    loaded = _loaded(scenario, trace, price, prices)
+    loaded = _load(scenario, trace, price, prices)
     if trace is not None and compare is None and curve is None:
         compare = _ON_A_TRACE
     first = loaded.seed if seed is None else seed
-    from slack.simulator.runs.baselines import priced, with_hold
+    from slack.simulator.runs.baselines import with_hold, with_known_prices
 
-    priced_scenario, currency = priced(loaded if hold is None else with_hold(loaded, hold))
+    priced_scenario, currency = with_known_prices(loaded if hold is None else with_hold(loaded, hold))
     out = _Out(output, drawn, currency, timeline=timeline)
     if curve is not None:
         _curve(priced_scenario, rates, range(first, first + seeds), processes, out)
@@ -133,7 +133,7 @@ def simulate(
         typer.echo(f"  picture: {picture}")
 
 
-def _loaded(scenario: Path | None, trace: Path | None, price: list[str] | None, prices: Path | None) -> "Scenario":
+def _load(scenario: Path | None, trace: Path | None, price: list[str] | None, prices: Path | None) -> "Scenario":
     """Return the scenario of a file, or that of a trace.
 
     Raises:
@@ -153,7 +153,7 @@ def _loaded(scenario: Path | None, trace: Path | None, price: list[str] | None, 
 class _Out:
     """Where to, and how."""
 
-    def __init__(self, output: Format, picture: PictureTarget | None, currency: str, *, timeline: bool) -> None:
+    def __init__(self, output: OutputKind, picture: PictureTarget | None, currency: str, *, timeline: bool) -> None:
         self.format = output
         self.picture, self.currency, self.timeline = picture, currency, timeline
 
@@ -166,13 +166,13 @@ class _Out:
 
 
 def _comparison(scenario: "Scenario", compare: str | None, seeds: range, processes: int, out: _Out) -> None:
-    from slack.cli.simulation.comparison import asked_for, compared
+    from slack.cli.simulation.comparison import asked_for, compare_variants
 
-    lines = compared(scenario, asked_for(compare, scenario), seeds, processes if len(seeds) > 1 else 1)
+    lines = compare_variants(scenario, asked_for(compare, scenario), seeds, processes if len(seeds) > 1 else 1)
     if out.picture is not None:
         from slack.simulator.runs.picture import timeline
 
-        out.picture.save(timeline(_drawn(lines), out.picture.format))
+        out.picture.save(timeline(_first_runs(lines), out.picture.format))
     if out.format.for_machines:
         items = [
             {"name": line.label, "variant": line.word, **line.found.to_dict(timeline=out.timeline)} for line in lines
@@ -185,7 +185,7 @@ def _comparison(scenario: "Scenario", compare: str | None, seeds: range, process
             print_runs(lines, out.currency, scenario.instant_seconds)
 
 
-def _drawn(lines: "Sequence[Compared]") -> "list[tuple[str, Any]]":
+def _first_runs(lines: "Sequence[ComparedVariant]") -> "list[tuple[str, Any]]":
     """Return what a picture shows: the run of the first seed, as a mean of timelines would show what never was."""
     seed = f", seed {lines[0].found.seeds[0]}" if len(lines[0].found.runs) > 1 else ""
     return [(line.label + seed, line.found.first) for line in lines]

@@ -32,13 +32,13 @@ def train_objective(scenario: "Scenario", instant_start: float) -> Training:
     Raises:
         UserError: when no pod came in it.
     """
-    from slack.cli.terminal.progress import Steps
-    from slack.simulator.runs.baselines import priced, variant
+    from slack.cli.terminal.progress import ProgressSteps
+    from slack.simulator.runs.baselines import variant, with_known_prices
     from slack.simulator.runs.engine import simulate
     from slack.simulator.runs.train import train
 
-    scenario, currency = priced(scenario)
-    with Steps() as steps:
+    scenario, currency = with_known_prices(scenario)
+    with ProgressSteps() as steps:
         without = simulate(variant("none", scenario).scenario)
         tell = steps.add(f"objective {instant_start:g}")
         found = train(scenario, instant_start, on_progress=lambda at, end: tell(at / end))

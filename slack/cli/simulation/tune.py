@@ -10,7 +10,7 @@ import typer
 from slack.cli.inputs.flag_values import duration, refuse_given
 from slack.cli.inputs.flags import Context, Kubeconfig, PlaceholderNamespace, PricesFile
 from slack.cli.simulation.simulate import HoldForm, Prices, Processes
-from slack.cli.terminal.formats import Format, wide_columns
+from slack.cli.terminal.formats import OutputKind, wide_columns
 from slack.cli.terminal.pictures import PictureFile, PictureTarget
 from slack.cli.terminal.problems import UserError
 from slack.cluster.hold import Hold
@@ -81,7 +81,7 @@ _Exact = Annotated[
         "up. Many times as long.",
     ),
 ]
-_Output = Annotated[Format, typer.Option("--output", "-o", help="yaml is the SlackPolicy alone.")]
+_Output = Annotated[OutputKind, typer.Option("--output", "-o", help="yaml is the SlackPolicy alone.")]
 
 
 def tune(
@@ -104,7 +104,7 @@ def tune(
     hold: HoldForm = None,
     processes: Processes = 2,
     picture: PictureFile = None,
-    output: _Output = Format.TABLE,
+    output: _Output = OutputKind.TABLE,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -184,13 +184,21 @@ class _Source:
         return loaded, left_out
 
     def _replayed(self) -> "Replayed":
-        from slack.cli.simulation.scenarios import from_cluster, node_prices_of, prices_of, seen_in_trace, told
+        from slack.cli.simulation.scenarios import (
+            from_cluster,
+            node_prices_of,
+            prices_of,
+            report_left_out,
+            seen_in_trace,
+        )
 
         if self.trace is not None:
             return seen_in_trace(self.trace, self.price, self.prices)
         named, of_file = prices_of(self.price), node_prices_of(self.prices)
         window = duration("--window", self.window)
-        return told(from_cluster(self.kubeconfig, self.context, window, self.placeholder_namespace, named, of_file))
+        return report_left_out(
+            from_cluster(self.kubeconfig, self.context, window, self.placeholder_namespace, named, of_file)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,17 +215,17 @@ class _SearchOptions:
 
 
 def _search_rate(
-    scenario: "Scenario", search: _SearchOptions, picture: PictureTarget | None, output: Format, left_out: int
+    scenario: "Scenario", search: _SearchOptions, picture: PictureTarget | None, output: OutputKind, left_out: int
 ) -> None:
     """Search for the cheapest rate, print it, and end with its exit code."""
     from slack.cli.simulation.runs import Runs
-    from slack.simulator.runs.baselines import priced
+    from slack.simulator.runs.baselines import with_known_prices
     from slack.simulator.runs.curve import NothingMeasured
     from slack.simulator.runs.savings import with_fewer_looks
     from slack.simulator.runs.tune import tune as tuned_by
-    from slack.simulator.scenario.times import shown
+    from slack.simulator.scenario.times import duration_text
 
-    scenario, currency = priced(scenario)
+    scenario, currency = with_known_prices(scenario)
     played = scenario if search.exact else with_fewer_looks(scenario)
     seeds = range(scenario.seed, scenario.seed + search.seeds)
     try:
@@ -232,7 +240,9 @@ def _search_rate(
 
         picture.save(rate_curve(found.curve, picture.format, currency=currency, tuned=found))
     if played is not scenario and not output.for_machines:
-        looks = f"every {shown(played.operator.interval)}, not every {shown(scenario.operator.interval)}"
+        looks = (
+            f"every {duration_text(played.operator.interval)}, not every {duration_text(scenario.operator.interval)}"
+        )
         typer.echo(f"in these runs the operator looks {looks}; --exact has all its looks", err=True)
     _print(found, scenario, currency, output, left_out)
     if picture is not None and not output.for_machines:
@@ -285,7 +295,7 @@ def _train(
     objective: float,
     learnt_out: Path | None,
     policy: str | None,
-    output: Format,
+    output: OutputKind,
     left_out: int,
 ) -> None:
     import yaml
@@ -296,16 +306,16 @@ def _train(
     if learnt_out is not None:
         training.save(learnt_out, training.histories(found.trained, policy))
     text = yaml.safe_dump_all(training.objects(found, policy), sort_keys=False, width=120, allow_unicode=True)
-    if output is Format.JSON:
+    if output is OutputKind.JSON:
         typer.echo(training.document(found, policy, left_out))
-    elif output is Format.YAML:
+    elif output is OutputKind.YAML:
         typer.echo(text, nl=False)
     else:
         training.print_training(found)
         typer.echo(f"\nTo apply it (-o yaml prints only this):\n\n{text}", nl=False)
 
 
-def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: Format, left_out: int) -> None:
+def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: OutputKind, left_out: int) -> None:
     import yaml
 
     from slack.cli.simulation.rate_reports import caution, no_slack_needed, print_tuned
@@ -313,9 +323,9 @@ def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: Format, 
 
     chosen = policies(scenario, tuned.chosen.rate) if tuned.chosen is not None else []
     text = yaml.safe_dump_all(chosen, sort_keys=False, width=120, allow_unicode=True)
-    if output is Format.JSON:
+    if output is OutputKind.JSON:
         typer.echo(json.dumps(_document(tuned, currency, chosen, left_out), indent=2, ensure_ascii=False))
-    elif output is Format.YAML:
+    elif output is OutputKind.YAML:
         if not chosen:
             best = tuned.best
             said = f"no rate up to {tuned.curve[-1].rate:g} reaches {tuned.goal:g}; the best is {best.rate:g} with"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from slack.health.answer import Finding, Health, PolicyHealth
-    from slack.health.observation import Shape
+    from slack.health.answer import Health, HealthFinding, PolicyHealth
+    from slack.health.observation import ObservedShape
 
 _WORKLOADS_SHOWN = 3
 _NODES_SHOWN = 4
@@ -58,7 +58,7 @@ def print_answer(shown: "Health", *, wide: bool) -> None:
 
 def _verdict(out: "Console", shown: "Health") -> None:
     if shown.good:
-        there = f"{_counted(shown.built_in_bound, 'placeholder')} on nodes, none waits; no more is known"
+        there = f"{_count_text(shown.built_in_bound, 'placeholder')} on nodes, none waits; no more is known"
         if shown.built_in_unbound:
             there = f"{_unbound(shown.built_in_unbound)}; whether their capacity is there is in the operator's metrics"
         calm = _calm(shown)
@@ -95,7 +95,7 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
         _not_known(out, policy)
         return
     if status.conditions:
-        rate = f"{summary['rate']} on {_counted(status.nodes, 'node')}" if summary.get("rate") else ""
+        rate = f"{summary['rate']} on {_count_text(status.nodes, 'node')}" if summary.get("rate") else ""
         out.print(
             f"  slack     {summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
             f"{'; ' + rate if rate else ''}",
@@ -120,10 +120,10 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
             out.print(f"  why       {status.objective.why}", markup=False, soft_wrap=True)
         if status.displaced.total:
             since = f" since {status.displaced.since}" if status.displaced.since else ""
-            out.print(f"  displaced {_counted(status.displaced.total, 'placeholder')}{since}")
+            out.print(f"  displaced {_count_text(status.displaced.total, 'placeholder')}{since}")
         if wide:
             out.print(
-                f"  burst     {_counted(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
+                f"  burst     {_count_text(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
                 markup=False,
             )
     shapes = [shape for shape in status.shapes if shape.count or shape.replicas or shape.bound]
@@ -159,7 +159,7 @@ def _placeholders(policy: "PolicyHealth") -> str:
     if not policy.unbound:
         return _on_nodes(policy.bound, policy.pending)
     lacking = f", {policy.pending} without" if policy.pending else ""
-    return f"{_counted(policy.bound, 'placeholder')} with capacity{lacking}; unbound ones are Pending on purpose"
+    return f"{_count_text(policy.bound, 'placeholder')} with capacity{lacking}; unbound ones are Pending on purpose"
 
 
 def _now(policy: "PolicyHealth", on_nodes: int, waiting: int) -> str:
@@ -170,18 +170,18 @@ def _now(policy: "PolicyHealth", on_nodes: int, waiting: int) -> str:
 
 
 def _unbound(count: int) -> str:
-    return f"{_counted(count, 'unbound placeholder')}, Pending on purpose"
+    return f"{_count_text(count, 'unbound placeholder')}, Pending on purpose"
 
 
 def _on_nodes(bound: int, pending: int) -> str:
-    return f"{_counted(bound, 'placeholder')} on nodes{f', {pending} waiting for one' if pending else ''}"
+    return f"{_count_text(bound, 'placeholder')} on nodes{f', {pending} waiting for one' if pending else ''}"
 
 
-def _counted(count: int, what: str) -> str:
+def _count_text(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _finding(out: "Console", finding: "Finding", *, indent: str) -> None:
+def _finding(out: "Console", finding: "HealthFinding", *, indent: str) -> None:
     from slack.health.ages import age_text
     from slack.process.reasons import Level
 
@@ -194,7 +194,7 @@ def _finding(out: "Console", finding: "Finding", *, indent: str) -> None:
         out.print(f"{indent}  -> {finding.advice}", markup=False, soft_wrap=True)
 
 
-def _shapes(out: "Console", shapes: "list[Shape]", policy: "PolicyHealth", *, wide: bool) -> None:
+def _shapes(out: "Console", shapes: "list[ObservedShape]", policy: "PolicyHealth", *, wide: bool) -> None:
     from rich.table import Table
 
     from slack.cli.terminal.console import print_table

@@ -11,7 +11,7 @@ from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import policy_names
 from slack.cli.inputs.flags import Context, Kubeconfig
 from slack.cli.status.document import document
-from slack.cli.terminal.formats import Format, print_document, watched
+from slack.cli.terminal.formats import OutputKind, print_document, watch_document
 from slack.cli.terminal.problems import UserError
 from slack.process.exit_codes import INFEASIBLE
 
@@ -24,7 +24,7 @@ _Policy = Annotated[
     typer.Argument(help="Only this SlackPolicy.", metavar="POLICY", show_default=False, autocompletion=policy_names),
 ]
 _Output = Annotated[
-    Format,
+    OutputKind,
     typer.Option(
         "--output", "-o", help="wide adds nodes and pods that are not covered; json and yaml have the same fields."
     ),
@@ -54,7 +54,7 @@ _LeaseName = Annotated[
 
 def status(
     policy: _Policy = None,
-    output: _Output = Format.TABLE,
+    output: _Output = OutputKind.TABLE,
     watch: _Watch = False,
     namespace: _Namespace = None,
     lease_name: _LeaseName = None,
@@ -84,7 +84,7 @@ def status(
     if watch:
         from slack.kube.errors import KubeError
 
-        watched(look, lambda shown: _print(shown, output), document, output, passing=(KubeError, UserError))
+        watch_document(look, lambda shown: _print(shown, output), document, output, passing=(KubeError, UserError))
     shown = look()
     _print(shown, output)
     if not shown.good:
@@ -102,10 +102,10 @@ def _health(
     return assess(seen, now=time.time(), namespace=at_namespace, lease_name=at_lease)
 
 
-def _print(shown: "Health", output: Format) -> None:
+def _print(shown: "Health", output: OutputKind) -> None:
     if output.for_machines:
         print_document(document(shown), output)
     else:
         from slack.cli.status.answer_text import print_answer
 
-        print_answer(shown, wide=output is Format.WIDE)
+        print_answer(shown, wide=output is OutputKind.WIDE)

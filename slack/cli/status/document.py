@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from slack.cluster.labels import API_VERSION
 
 if TYPE_CHECKING:
-    from slack.health.answer import Finding, Health
+    from slack.health.answer import Health, HealthFinding
 
 
 def document(shown: "Health") -> dict[str, Any]:
@@ -48,7 +48,7 @@ def document(shown: "Health") -> dict[str, Any]:
     }
 
 
-def _finding_document(finding: "Finding") -> dict[str, Any]:
+def _finding_document(finding: "HealthFinding") -> dict[str, Any]:
     return {
         "level": str(finding.level),
         "reason": finding.reason,

@@ -21,7 +21,7 @@ from slack.cluster.labels import (
 )
 from slack.cluster.tables.placeholder_table import is_unbound
 from slack.cluster.wire import Pod
-from slack.health.observation import DEFAULT_LEASE, OPERATOR_PODS, Observation, Placeholder, is_plausible
+from slack.health.observation import DEFAULT_LEASE, OPERATOR_PODS, ObservedPlaceholder, StatusObservation, is_plausible
 from slack.kube.errors import ApiError
 from slack.kube.paths import resource_path
 
@@ -34,7 +34,7 @@ RENEWAL_SECONDS = 6.0
 LOOK_SECONDS = 0.5
 
 
-def observe(connection: "Connection", name: str | None, *, namespace: str, lease_name: str) -> Observation:
+def observe(connection: "Connection", name: str | None, *, namespace: str, lease_name: str) -> StatusObservation:
     """Ask the API server about a place.
 
     Raises:
@@ -61,7 +61,7 @@ def observe(connection: "Connection", name: str | None, *, namespace: str, lease
     lease = optional(f"leases in {namespace}", lambda: item(connection, lease_path))
     lease_seen = len(unseen) == before
     elsewhere = installations(connection) if lease is None and lease_seen else ()
-    return Observation(
+    return StatusObservation(
         policies,
         crd,
         None if pods is None else tuple(_placeholder(pod) for pod in pods if not being_deleted(pod)),
@@ -70,11 +70,11 @@ def observe(connection: "Connection", name: str | None, *, namespace: str, lease
         None if operators is None else sum(running(pod) for pod in operators),
         tuple(unseen),
         tuple(other for other in elsewhere if (other.namespace, other.lease_name) != (namespace, lease_name)),
-        _renewed(connection, lease_path, lease),
+        _is_renewed(connection, lease_path, lease),
     )
 
 
-def _renewed(connection: "Connection", path: str, lease: Json | None) -> bool | None:
+def _is_renewed(connection: "Connection", path: str, lease: Json | None) -> bool | None:
     """Whether a lease is renewed while we look; None where its time is plausible, so that nobody has to wait."""
     if lease is None or is_plausible(lease, time.time()):
         return None
@@ -90,7 +90,7 @@ def _renewed(connection: "Connection", path: str, lease: Json | None) -> bool | 
 
 def observe_operator(
     connection: "Connection", name: str | None, *, namespace: str | None, lease_name: str | None
-) -> tuple[Observation, str, str]:
+) -> tuple[StatusObservation, str, str]:
     """Observe the place that is named. Without a name: the usual one, or the only other one where an operator is.
 
     Returns:
@@ -131,8 +131,8 @@ def _name(item: Json) -> str:
     return str(item["metadata"]["name"])
 
 
-def _placeholder(pod: Json) -> Placeholder:
+def _placeholder(pod: Json) -> ObservedPlaceholder:
     labels = pod["metadata"].get("labels", {})
     node = pod.get("spec", {}).get("nodeName") or None
     unbound = node is None and is_unbound(msgspec.json.decode(msgspec.json.encode(pod), type=Pod))
-    return Placeholder(labels.get(LABEL_POLICY, ""), labels.get(LABEL_SHAPE, ""), node, unbound)
+    return ObservedPlaceholder(labels.get(LABEL_POLICY, ""), labels.get(LABEL_SHAPE, ""), node, unbound)

@@ -19,7 +19,7 @@ _ONE_LINE = "10000"
 _ONLY_THESE, _FILES = ":4", ":0"
 
 
-def answered(app: typer.Typer, words: list[str]) -> str:
+def completion_answer(app: typer.Typer, words: list[str]) -> str:
     """Return the answer to a shell: lines of candidates and the last line that says what else will do.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import typer
 
 
-class Format(StrEnum):
+class OutputKind(StrEnum):
     """What `-o` takes."""
 
     TABLE = "table"
@@ -23,11 +23,11 @@ class Format(StrEnum):
     @property
     def for_machines(self) -> bool:
         """Whether a program is to read it."""
-        return self in (Format.JSON, Format.YAML)
+        return self in (OutputKind.JSON, OutputKind.YAML)
 
 
 OutputFormat = Annotated[
-    Format, typer.Option("--output", "-o", help="How it is printed; json and yaml have the same fields.")
+    OutputKind, typer.Option("--output", "-o", help="How it is printed; json and yaml have the same fields.")
 ]
 
 
@@ -50,22 +50,22 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 
 @contextmanager
-def wide_columns(output: Format) -> Iterator[None]:
+def wide_columns(output: OutputKind) -> Iterator[None]:
     """Let a wide table be so, whatever the terminal or the pipe is."""
     before = os.environ.get("COLUMNS")
-    if output is Format.WIDE:
+    if output is OutputKind.WIDE:
         os.environ["COLUMNS"] = _WIDE_COLUMNS
     try:
         yield
     finally:
-        if output is Format.WIDE:
+        if output is OutputKind.WIDE:
             if before is None:
                 del os.environ["COLUMNS"]
             else:
                 os.environ["COLUMNS"] = before
 
 
-def print_document(document: Any, output: Format | FileFormat) -> None:
+def print_document(document: Any, output: OutputKind | FileFormat) -> None:
     """Print a document as JSON or YAML."""
     if output == "yaml":
         import yaml
@@ -75,11 +75,11 @@ def print_document(document: Any, output: Format | FileFormat) -> None:
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def watched(
+def watch_document(
     look: Callable[[], T],
     show: Callable[[T], None],
     document: Callable[[T], Any],
-    output: Format,
+    output: OutputKind,
     *,
     passing: tuple[type[Exception], ...],
     key: Callable[[Any], Any] = lambda document: document,
@@ -112,9 +112,9 @@ def watched(
             if terminal or now != before:
                 if terminal:
                     typer.echo(_CLEAR, nl=False)
-                elif before is not None and output is not Format.JSON:
-                    typer.echo("---" if output is Format.YAML else "")
-                typer.echo(json.dumps(machine, ensure_ascii=False)) if output is Format.JSON else show(found)
+                elif before is not None and output is not OutputKind.JSON:
+                    typer.echo("---" if output is OutputKind.YAML else "")
+                typer.echo(json.dumps(machine, ensure_ascii=False)) if output is OutputKind.JSON else show(found)
                 sys.stdout.flush()
             before = now
         time.sleep(_WATCH_SECONDS)

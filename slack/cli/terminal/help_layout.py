@@ -21,7 +21,7 @@ _MARKUP = re.compile(r"\[(/?)bold\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HelpRow:
     """A flag, an argument or a command."""
 
     names: str
@@ -33,10 +33,10 @@ class Section:
     """Rows under a heading."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[HelpRow, ...]
 
 
-def rendered(usage: str, text: str, sections: Sequence[Section], epilog: str = "") -> str:
+def render_help(usage: str, text: str, sections: Sequence[Section], epilog: str = "") -> str:
     """Return a help text as wide as the terminal; a pipe's is COLUMNS wide, or 80.
 
     Args:
@@ -63,14 +63,14 @@ def _paragraphs(text: str, columns: int) -> Iterator[str]:
         if paragraph.startswith(" "):
             yield paragraph.rstrip()  # an example: to be copied as it is
         elif paragraph.strip():
-            yield "\n".join(_wrapped(paragraph, columns))
+            yield "\n".join(_wrap(paragraph, columns))
 
 
-def _rows(rows: Sequence[Row], columns: int) -> Iterator[str]:
+def _rows(rows: Sequence[HelpRow], columns: int) -> Iterator[str]:
     widest = max((len(row.names) for row in rows if len(row.names) <= _NAMES_COLUMNS), default=0)
     indent = " " * min(widest + 4, columns - _LEAST_MEANING)
     for row in rows:
-        lines = list(_wrapped(row.meaning, columns - len(indent)))
+        lines = list(_wrap(row.meaning, columns - len(indent)))
         if len(row.names) + 4 <= len(indent) and lines:
             yield f"  {row.names}".ljust(len(indent)) + lines.pop(0)
         else:
@@ -78,7 +78,7 @@ def _rows(rows: Sequence[Row], columns: int) -> Iterator[str]:
         yield from (indent + line for line in lines)
 
 
-def _wrapped(text: str, columns: int) -> Iterator[str]:
+def _wrap(text: str, columns: int) -> Iterator[str]:
     """Break at blanks only: what has none in it is a name, a flag, a path or an address."""
     line = ""
     for word in text.split():

@@ -30,13 +30,13 @@ _waiting = 0
 """A signal that has come and is held; 0 for none."""
 
 
-def interrupted() -> bool:
+def is_interrupted() -> bool:
     """Tell whether a signal has come: an error that follows is its consequence."""
     return bool(_came)
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def guard_signals() -> Iterator[None]:
     """Guard the whole program. A signal that was ignored at its start (`nohup`, a shell's `&`) stays ignored."""
     global _ended
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -56,7 +56,7 @@ def guarded() -> Iterator[None]:
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def hold_signals() -> Iterator[None]:
     """Let signals wait. Processes that are started here never see Ctrl-C: they inherit that it is blocked."""
     global _holding
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

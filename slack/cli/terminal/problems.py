@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from slack.cli.terminal.help_layout import Row, Section, rendered
-from slack.cli.terminal.interrupts import interrupted
+from slack.cli.terminal.help_layout import HelpRow, Section, render_help
+from slack.cli.terminal.interrupts import is_interrupted
 from slack.cli.terminal.output import discard_output, is_unwritable
 from slack.errors import UserFacingError
 from slack.process.exit_codes import BAD_INPUT, OUR_MISTAKE
@@ -44,7 +44,7 @@ def _text(error: UserFacingError) -> str:
     return str(error)
 
 
-def _shielded(run: Callable[[], Any]) -> Any:
+def _run_shielded(run: Callable[[], Any]) -> Any:
     """Run one command and turn what goes wrong into words and an exit code."""
     try:
         result = run()
@@ -56,7 +56,7 @@ def _shielded(run: Callable[[], Any]) -> Any:
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
-        if interrupted():
+        if is_interrupted():
             raise KeyboardInterrupt from None  # a library has told it as an error of its own
         if is_unwritable(error):
             raise  # to `output_checked`, which sees what the command line library prints too
@@ -88,7 +88,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; usage errors are found before and are the command line library's to tell."""
-        return _shielded(lambda: super(Command, self).invoke(ctx))
+        return _run_shielded(lambda: super(Command, self).invoke(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Rewrite `--switch=false` to `--no-switch` before the options are read."""
@@ -96,7 +96,7 @@ class Command(TyperCommand):
             return super().parse_args(ctx, _plain_switches(self.params, args))
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A command with commands below it that does something by itself too: behind the shield, switches as a command's.
 
     Only its own callback is shielded here; the commands below it are `Command`s, and usage errors are found outside.
@@ -109,7 +109,7 @@ class Group(TyperGroup):
         super().__init__(*args, **kwargs)
         run = self.callback
         if run is not None:
-            self.callback = wraps(run)(lambda *a, **k: _shielded(lambda: run(*a, **k)))
+            self.callback = wraps(run)(lambda *a, **k: _run_shielded(lambda: run(*a, **k)))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help text in a layout of ours, which cuts nothing."""
@@ -134,19 +134,23 @@ def _plain_words() -> Iterator[None]:
 def help_text(command: Any, ctx: Any) -> str:
     """Return a command's help text, laid out for where it is shown."""
     words = [ctx.command_path, *(_argument(parameter) for parameter in command.params if _is_argument(parameter))]
-    panels: dict[str, list[Row]] = {}
+    panels: dict[str, list[HelpRow]] = {}
     for name in command.list_commands(ctx) if isinstance(command, TyperGroup) else ():
         below = command.get_command(ctx, name)
         if below is not None and not below.hidden:
             summary = _flowing(below.help or "").partition("\n\n")[0]
-            panels.setdefault(below.rich_help_panel or "Commands", []).append(Row(name, summary))
+            panels.setdefault(below.rich_help_panel or "Commands", []).append(HelpRow(name, summary))
     words += ["[COMMAND]"] if panels else []
     shown = [parameter for parameter in command.get_params(ctx) if not parameter.hidden]
-    arguments = tuple(Row(_argument(parameter), _meaning(parameter)) for parameter in shown if _is_argument(parameter))
-    options = tuple(Row(_names(parameter), _meaning(parameter)) for parameter in shown if not _is_argument(parameter))
+    arguments = tuple(
+        HelpRow(_argument(parameter), _meaning(parameter)) for parameter in shown if _is_argument(parameter)
+    )
+    options = tuple(
+        HelpRow(_names(parameter), _meaning(parameter)) for parameter in shown if not _is_argument(parameter)
+    )
     sections = [Section(title, tuple(rows)) for title, rows in panels.items()]
     sections += [Section("Arguments", arguments), Section("Options", options)]
-    return rendered(" ".join([*words, "[FLAGS]"]), command.help or "", sections, command.epilog or "")
+    return render_help(" ".join([*words, "[FLAGS]"]), command.help or "", sections, command.epilog or "")
 
 
 def _is_argument(parameter: Any) -> bool:

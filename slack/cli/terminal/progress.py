@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 _LINE_SECONDS = 5.0
 
 
-class Steps:
+class ProgressSteps:
     """Progress of one run after the other, or of several at once. stdout stays free for results.
 
     >>> with Steps() as steps:                      # doctest: +SKIP

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.files import documents, name_of, read_bytes
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
 
@@ -49,7 +49,7 @@ _MEANINGS = {
 }
 
 
-def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Format.TABLE) -> None:
+def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = OutputKind.TABLE) -> None:
     """Check a policy, or the dependencies of a pod; offline.
 
     A ThrottlePolicy, or the MinionConfig of the study that it goes back to, is shown with its numbers on a node of so
@@ -79,7 +79,7 @@ def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Form
     for item, name in named if checkable else ():
         if why := _why_beside(item):
             typer.echo(f"{name}: skipped: {why}", err=True)
-    items = [_checked(item, name, cores) for item, name in checkable or named]
+    items = [_check(item, name, cores) for item, name in checkable or named]
     if output.for_machines:
         print_document({"apiVersion": API_VERSION, "kind": "ThrottlerCheck", "items": items}, output)
         return
@@ -102,7 +102,7 @@ def _why_beside(document: Any) -> str:
     return f"the template of the pods of this {kind} is in {elsewhere}" if elsewhere else ""
 
 
-def _checked(document: Any, source: str, cores: float) -> dict[str, Any]:
+def _check(document: Any, source: str, cores: float) -> dict[str, Any]:
     from slack.throttler.config import KIND, MINION_KIND, parse_minion_config, parse_throttle_policy
     from slack.throttler.pods import read_pod
 
@@ -158,14 +158,14 @@ def _show(item: Mapping[str, Any]) -> None:
     else:
         typer.echo(f"{item['kind']}{name}: on a node of {item['cores']:g} cores")
         for field, (meaning, without) in _MEANINGS.items():
-            table.add_row(meaning, _shown(field, item["limits"][field], without))
+            table.add_row(meaning, _field_text(field, item["limits"][field], without))
         sizes = item["slots_by_cores"]
         if item["limits"]["slots"] is not None:
             table.add_row("slots by cores of the node", ", ".join(f"{row['cores']}: {row['slots']}" for row in sizes))
     print_table(console(), table)
 
 
-def _shown(field: str, value: Any, without: str) -> str:
+def _field_text(field: str, value: Any, without: str) -> str:
     if value is None:
         return without
     if isinstance(value, bool):

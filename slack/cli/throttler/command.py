@@ -5,7 +5,7 @@ Only what gathers the subcommands is here; each loads what it needs when it runs
 
 import typer
 
-from slack.cli.terminal.problems import Command, Group
+from slack.cli.terminal.problems import Command, CommandGroup
 from slack.cli.throttler.check import check
 from slack.cli.throttler.explain import explain
 from slack.cli.throttler.processes import agent, controller
@@ -13,7 +13,7 @@ from slack.cli.throttler.release import release
 from slack.cli.throttler.simulate import simulate
 from slack.cli.throttler.status import status
 
-app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()

@@ -17,11 +17,11 @@ from urllib.parse import quote, urlencode
 import msgspec
 import typer
 
-from slack.cli.inputs.http_fetch import Answer, TooLong, fetch, parsed_address
+from slack.cli.inputs.http_fetch import FetchedAnswer, TooLong, fetch, parsed_address
 from slack.cli.inputs.objects import item
 from slack.cli.terminal.problems import UserError
 from slack.kube.deadline import Deadline
-from slack.kube.errors import ApiError, InvalidAnswer, decoded
+from slack.kube.errors import ApiError, InvalidAnswer, decode_answer
 from slack.kube.paths import resource_path
 from slack.process.values import is_loopback
 from slack.throttler.protocol import AUDIENCE, InvalidThrottlerMessage
@@ -242,7 +242,7 @@ class ControllerView:
             if error.not_found:
                 raise NoView(f"{of}: there is none: does the throttler's release have another name?") from None
             raise
-        token = decoded(f"POST {path}", answer, _TOKEN).status.token
+        token = decode_answer(f"POST {path}", answer, _TOKEN).status.token
         if not token or not token.isascii() or not token.isprintable():
             raise InvalidAnswer(f"POST {path}: the answer has no token")
         return token
@@ -310,6 +310,6 @@ def _read_token(path: Path) -> str:
     return token
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: FetchedAnswer) -> str:
     words = answer.body[:_SAID].decode(errors="replace")
     return " ".join("".join(char if char.isprintable() else " " for char in words).split()) or answer.reason

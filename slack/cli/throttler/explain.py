@@ -10,7 +10,7 @@ import typer
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import namespace_names
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
 from slack.cli.terminal.problems import UserError
 from slack.cli.throttler.view_flags import (
     DEFAULT_NAME,
@@ -41,7 +41,7 @@ def explain(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of the pod.", autocompletion=namespace_names)
     ] = "default",
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     throttler_namespace: ThrottlerNamespace = "resource-slack",
     throttler_name: ThrottlerName = DEFAULT_NAME,
     controller: Controller = None,
@@ -79,7 +79,7 @@ def explain(
     else:
         from slack.cli.throttler.explain_text import print_explanation
 
-        print_explanation(shown, wide=output is Format.WIDE)
+        print_explanation(shown, wide=output is OutputKind.WIDE)
     if shown["agent"] == "unknown":
         raise typer.Exit(INFEASIBLE)
 
@@ -98,10 +98,10 @@ def _told(
                 raise
             not_seen.append(f"the pod itself: {error}")
             return stand_of_rows(view.read(None, {"namespace": namespace, "pod": name}))
-        return _joined(connection, view, namespace, name, not_seen)
+        return _join(connection, view, namespace, name, not_seen)
 
 
-def _joined(
+def _join(
     connection: "Connection", view: "ControllerView", namespace: str, name: str, not_seen: list[str]
 ) -> "PodStanding":
     """Join what the pod shows with what its node's agent says."""

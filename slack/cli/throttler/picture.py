@@ -18,7 +18,7 @@ _MOST_NAMED = 60
 _DPI = 110
 
 
-def drawn(runs: Sequence[tuple[str, Played]], picture_format: str) -> bytes:
+def draw_runs(runs: Sequence[tuple[str, Played]], picture_format: str) -> bytes:
     """Draw runs under each other on one scale of time; picture_format is png or svg."""
     import matplotlib
     from matplotlib.figure import Figure

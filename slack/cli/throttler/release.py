@@ -9,7 +9,7 @@ import typer
 
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
 
 if TYPE_CHECKING:
     from slack.kube.apply import Writer
@@ -29,7 +29,7 @@ def release(
         list[str] | None,
         typer.Option("--namespace", "-n", help="Of the pods; all when absent. May be repeated.", metavar="NAME"),
     ] = None,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -76,12 +76,12 @@ def release(
 
 
 def _held(connection: "Connection", namespace: str) -> "Iterator[HeldPod]":
-    from slack.kube.paging import listed
+    from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
     from slack_operator.throttler.controller.held_pods import SELECTOR, PodRow
 
     path = resource_path("v1", "pods", namespace=namespace or None)
-    for row in listed(connection, path, PodRow, field_selector=SELECTOR):
+    for row in list_all(connection, path, PodRow, field_selector=SELECTOR):
         if (pod := row.held()) is not None:
             yield pod
 
@@ -109,7 +109,7 @@ def _row(pod: "HeldPod", outcome: str, error: "KubeError | None") -> dict[str, A
     }
 
 
-def _say(row: dict[str, Any], output: Format) -> None:
+def _say(row: dict[str, Any], output: OutputKind) -> None:
     words = {"WouldStart": "would start", "MayStart": "may start", "Left": "cannot be let in"}
     why = f": {row['reason']}" if row["reason"] else ""
     if not output.for_machines:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.files import documents, name_of, read_bytes
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.pictures import PictureFile, checked_picture
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
@@ -36,7 +36,7 @@ def simulate(
     scenario: _File = None,
     compare: _Compare = None,
     picture: PictureFile = None,
-    output: OutputFormat = Format.TABLE,
+    output: OutputFormat = OutputKind.TABLE,
 ) -> None:
     """Play a scenario of start-ups on one node, as it is or under several limits.
 
@@ -51,7 +51,7 @@ def simulate(
     """
     if scenario is None:
         raise UserError(f"FILE: give {_EXAMPLE}")
-    limits = _compared(compare)
+    limits = _compare(compare)
     target = checked_picture(picture)
     from slack.throttler.scenario import parse_scenario
 
@@ -59,20 +59,20 @@ def simulate(
     found = list(documents(read_bytes(scenario, _MOST_BYTES), source=source, example=_EXAMPLE))
     if len(found) != 1:
         raise UserError(f"{source}: it has {len(found)} documents; give {_EXAMPLE}")
-    runs = _played(parse_scenario(found[0], source=source), limits)
+    runs = _play(parse_scenario(found[0], source=source), limits)
     if target is not None:
-        from slack.cli.throttler.picture import drawn
+        from slack.cli.throttler.picture import draw_runs
 
-        target.save(drawn(runs, target.format))
+        target.save(draw_runs(runs, target.format))
     if output.for_machines:
         items = [_item(name, played) for name, played in runs]
         print_document({"apiVersion": API_VERSION, "kind": "StartSimulationList", "items": items}, output)
         return
     with wide_columns(output):
-        _show(runs, wide=output is Format.WIDE)
+        _show(runs, wide=output is OutputKind.WIDE)
 
 
-def _compared(text: str | None) -> list[str] | None:
+def _compare(text: str | None) -> list[str] | None:
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]
@@ -84,14 +84,14 @@ def _compared(text: str | None) -> list[str] | None:
     return names
 
 
-def _played(scenario: "Scenario", limits: list[str] | None) -> list[tuple[str, "Played"]]:
-    from slack.cli.terminal.progress import Steps
+def _play(scenario: "Scenario", limits: list[str] | None) -> list[tuple[str, "Played"]]:
+    from slack.cli.terminal.progress import ProgressSteps
     from slack.throttler.scenario import pods_of
     from slack.throttler.simulate import compared, play
 
     count = sum(len(members) for members in pods_of(scenario).values())
     runs = []
-    with Steps() as steps:
+    with ProgressSteps() as steps:
         for name in limits or ["policy"]:
             tell = steps.add(name)
             chosen = compared(scenario, int(name)) if name not in ("none", "policy") else None

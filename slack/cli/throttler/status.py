@@ -10,7 +10,7 @@ import typer
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import node_names
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, print_document, watched, wide_columns
+from slack.cli.terminal.formats import OutputKind, print_document, watch_document, wide_columns
 from slack.cli.throttler.view_flags import (
     DEFAULT_NAME,
     CaFile,
@@ -36,8 +36,9 @@ def status(
     node: _Node = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenever it changes.")] = False,
     output: Annotated[
-        Format, typer.Option("--output", "-o", help="wide has all nodes and rows; json and yaml have the same fields.")
-    ] = Format.TABLE,
+        OutputKind,
+        typer.Option("--output", "-o", help="wide has all nodes and rows; json and yaml have the same fields."),
+    ] = OutputKind.TABLE,
     throttler_namespace: ThrottlerNamespace = "resource-slack",
     throttler_name: ThrottlerName = DEFAULT_NAME,
     controller: Controller = None,
@@ -69,7 +70,9 @@ def status(
     where = ControllerAddress(throttler_namespace, throttler_name, controller, controller_name, ca_file, token_file)
     looking = _look(ControllerView(where), node, kubeconfig, context)
     if watch:
-        watched(looking, lambda shown: _print(shown, output, node), dict, output, passing=(KubeError, NoView), key=_key)
+        watch_document(
+            looking, lambda shown: _print(shown, output, node), dict, output, passing=(KubeError, NoView), key=_key
+        )
     shown = looking()
     _print(shown, output, node)
     if not shown["good"]:
@@ -133,11 +136,11 @@ def _key(shown: dict[str, Any]) -> dict[str, Any]:
     return {**shown, "at_unix_seconds": 0, "nodes": [{**node, "at_unix_seconds": 0} for node in shown["nodes"]]}
 
 
-def _print(shown: dict[str, Any], output: Format, node: str | None) -> None:
+def _print(shown: dict[str, Any], output: OutputKind, node: str | None) -> None:
     if output.for_machines:
         print_document(shown, output)
         return
     from slack.cli.throttler.status_tables import print_status
 
     with wide_columns(output):
-        print_status(shown, wide=output is Format.WIDE, whole=node is not None)
+        print_status(shown, wide=output is OutputKind.WIDE, whole=node is not None)

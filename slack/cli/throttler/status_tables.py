@@ -41,7 +41,7 @@ def print_status(shown: Json, *, wide: bool, whole: bool) -> None:
     hidden = nodes[NODES_SHOWN:] if not (wide or whole) else []
     if hidden:
         said = _sums(hidden)
-        _line(out, f"and {_counted(len(hidden), 'node')} more with {said}; -o wide shows all, --node NAME one")
+        _line(out, f"and {_count_text(len(hidden), 'node')} more with {said}; -o wide shows all, --node NAME one")
         out.print()
     _silent(out, shown, wide=wide)
     for text in shown["not_seen"]:
@@ -76,7 +76,7 @@ def _policies(out: "Console", policies: Sequence[Json], *, wide: bool) -> None:
 def _node(out: "Console", node: Json, now: float, most: int | None) -> None:
     from slack.cli.terminal.console import print_table
 
-    of = "no limit" if node["slots"] is None else f"of {_counted(node['slots'], 'slot')}"
+    of = "no limit" if node["slots"] is None else f"of {_count_text(node['slots'], 'slot')}"
     policy = f"policy {node['policy']}" if node["policy"] else "no policy: nothing is held back"
     counts = {name: node["counts"][name] for name in _MOVING if node["counts"][name]}
     others = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "starting")
@@ -125,7 +125,7 @@ def _silent(out: "Console", shown: Json, *, wide: bool) -> None:
             most = len(names) if wide else _NAMES_SHOWN
             more = f" and {len(names) - most} more" if len(names) > most else ""
             which = ", ".join(names[:most])
-            _line(out, f"! the agents of {_counted(len(names), 'node')} {what}: {which}{more}", "red")
+            _line(out, f"! the agents of {_count_text(len(names), 'node')} {what}: {which}{more}", "red")
             _line(out, f"  -> {hint} Containers there start after failOpenAfter")
 
 
@@ -175,7 +175,7 @@ def _figure(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _counted(count: int, what: str) -> str:
+def _count_text(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 

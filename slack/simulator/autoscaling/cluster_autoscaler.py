@@ -19,13 +19,13 @@ from slack.planner.model.result import Answer
 from slack.simulator.autoscaling.packing import Hints, Space, headroom
 from slack.simulator.autoscaling.scale_down import ScaleDown
 from slack.simulator.model.clock import Clock
-from slack.simulator.model.kinds import Kind
+from slack.simulator.model.kinds import PodKind
 from slack.simulator.model.periodic_timer import PeriodicTimer
-from slack.simulator.model.scheduler import Scheduler
-from slack.simulator.model.state import LEAVING, Cluster
+from slack.simulator.model.scheduler import ModelledScheduler
+from slack.simulator.model.state import LEAVING, ModelledCluster
 from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler as Settings
 
-OnAnswer = Callable[[Kind, Answer, str], None]
+OnAnswer = Callable[[PodKind, Answer, str], None]
 """What the autoscaler says about pods of a kind, as its Events would."""
 SCAN_SECONDS = 0.1
 """How long a scan takes, so that a burst of pods does not make one each: 0.02 to 0.1 s were measured with 13 nodes."""
@@ -37,12 +37,12 @@ class Option:
 
     group: int
     nodes: int
-    pods: tuple[tuple[Kind, int], ...]
+    pods: tuple[tuple[PodKind, int], ...]
     waste: float
     """(unused share of cpu + unused share of memory) / 2 over the new nodes (expander/waste/waste.go)."""
 
 
-def estimate(cluster: Cluster, group: int, pods: list[tuple[Kind, int]], most: int) -> Option | None:
+def estimate(cluster: ModelledCluster, group: int, pods: list[tuple[PodKind, int]], most: int) -> Option | None:
     """Pack pods onto new nodes of a group, first fit decreasing (estimator/binpacking_estimator.go).
 
     Args:
@@ -64,7 +64,7 @@ def estimate(cluster: Cluster, group: int, pods: list[tuple[Kind, int]], most: i
     free: IntArray = np.repeat(empty[:, None], most, axis=1)
     left: IntArray = np.full(most, slots, dtype=np.int64)
     standing: dict[int, IntArray] = {}
-    placed: list[tuple[Kind, int]] = []
+    placed: list[tuple[PodKind, int]] = []
     opened = 0
     for kind, count in fitting:
         room = left.copy()
@@ -93,18 +93,18 @@ def estimate(cluster: Cluster, group: int, pods: list[tuple[Kind, int]], most: i
     return Option(group, opened, tuple(placed), sum(unused) / 2)
 
 
-def _size(kind: Kind, allocatable: IntArray) -> float:
+def _size(kind: PodKind, allocatable: IntArray) -> float:
     """Score of decreasing_pod_orderer.go: share of cpu + share of memory of the template."""
     return float(sum(kind.requests[c] / max(allocatable[c], 1) for c in (CPU, MEMORY)))
 
 
-class ClusterAutoscaler:
+class ModelledClusterAutoscaler:
     """The loop; it runs from `start` on. `add_nodes` is the engine's: it draws when each will be ready."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        scheduler: Scheduler,
+        cluster: ModelledCluster,
+        scheduler: ModelledScheduler,
         clock: Clock,
         settings: Settings,
         scale_down: ScaleDown,
@@ -167,13 +167,13 @@ class ClusterAutoscaler:
         cooling = all_new or now - self.last_scale_up < delay
         return self._scale_down.loop(space, now, cooling=cooling) or grows
 
-    def _unschedulable(self, space: Space, now: float) -> tuple[list[tuple[Kind, int]], bool]:
+    def _unschedulable(self, space: Space, now: float) -> tuple[list[tuple[PodKind, int]], bool]:
         """Return kinds with the pods that need a node, and whether all of these are too young (allPodsAreNew).
 
         An API object's creation time is in whole seconds, so a pod is taken for up to a second older than it is.
         """
         cluster, settings = self._cluster, self._settings
-        helped: list[tuple[Kind, int]] = []
+        helped: list[tuple[PodKind, int]] = []
         oldest = now
         self._hints.keep_only(pod for pods in self._scheduler.refused.values() for pod in pods)
         drained = self._scale_down.drained()
@@ -196,7 +196,7 @@ class ClusterAutoscaler:
                 oldest = min(oldest, float(self._rng.choice(created, left, replace=False).min()))
         return helped, bool(helped) and now - oldest < settings.unschedulable_pod_time_buffer_seconds
 
-    def _scale_up(self, pods: list[tuple[Kind, int]]) -> bool:
+    def _scale_up(self, pods: list[tuple[PodKind, int]]) -> bool:
         cluster, settings = self._cluster, self._settings
         options: list[Option] = []
         full: list[int] = []
@@ -222,7 +222,7 @@ class ClusterAutoscaler:
         self._add_nodes(best.group, best.nodes)
         return True
 
-    def _refuse(self, kind: Kind, full: list[int]) -> None:
+    def _refuse(self, kind: PodKind, full: list[int]) -> None:
         cluster = self._cluster
         would = any(
             cluster.admitted(kind)[g]

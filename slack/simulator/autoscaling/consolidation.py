@@ -16,12 +16,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from slack.simulator.autoscaling.karpenter import NodeClaim, cheapest, claims_for, unplaced
+from slack.simulator.autoscaling.karpenter import ModelledNodeClaim, cheapest, claims_for, unplaced
 from slack.simulator.autoscaling.packing import Space, by_size, headroom, kinds_on, moving
 from slack.simulator.model.clock import Clock
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.scheduler import Scheduler
-from slack.simulator.model.state import READY, Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.scheduler import ModelledScheduler
+from slack.simulator.model.state import READY, ModelledCluster
 from slack.simulator.scenario.autoscaler_settings import Karpenter as Settings
 
 _MOST = 100
@@ -39,7 +39,7 @@ class Method(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ConsolidationCommand:
     """Nodes that go, and the groups of which one is their replacement's; none when they need no replacement."""
 
     method: Method
@@ -63,8 +63,8 @@ class Disruption:
 
     def __init__(
         self,
-        cluster: Cluster,
-        scheduler: Scheduler,
+        cluster: ModelledCluster,
+        scheduler: ModelledScheduler,
         clock: Clock,
         settings: Settings,
         launch: Callable[[int, Callable[[], None]], None],
@@ -77,7 +77,7 @@ class Disruption:
         self._share = Fraction(str(settings.budget_share))  # as it was written: 0.07 of 100 nodes are 7, not 7.0000001
         self._launch = launch
         self._remove = remove
-        self._pending: Command | None = None
+        self._pending: ConsolidationCommand | None = None
         self._disrupting: set[int] = set()
         self._done: dict[Method, tuple[object, ...]] = {}
         """What a method saw when it found nothing: IsConsolidated while it is so still."""
@@ -146,11 +146,11 @@ class Disruption:
 
     # -- what could go -----------------------------------------------------------------------------------------------
 
-    def _emptiness(self, candidates: Sequence[int], budget: int) -> Command | None:
+    def _emptiness(self, candidates: Sequence[int], budget: int) -> ConsolidationCommand | None:
         empty = [node for node in candidates if not self._cluster.pods_on[node]][:budget]
-        return Command(Method.EMPTY, tuple(empty)) if empty else None
+        return ConsolidationCommand(Method.EMPTY, tuple(empty)) if empty else None
 
-    def _consolidation(self, first: Method, candidates: Sequence[int], budget: int) -> Command | None:
+    def _consolidation(self, first: Method, candidates: Sequence[int], budget: int) -> ConsolidationCommand | None:
         """Empty nodes are emptiness's, also those that its budget left."""
         cluster = self._cluster
         loaded = [node for node in candidates if cluster.pods_on[node]]
@@ -162,9 +162,9 @@ class Disruption:
             self._done[Method.SEVERAL] = seen
         return self._single(loaded, budget, seen)
 
-    def _several(self, loaded: Sequence[int], budget: int) -> Command | None:
+    def _several(self, loaded: Sequence[int], budget: int) -> ConsolidationCommand | None:
         low, high = 2, min(len(loaded), budget, _MOST)
-        best: Command | None = None
+        best: ConsolidationCommand | None = None
         while low <= high:
             middle = (low + high) // 2
             found = self._consolidated(Method.SEVERAL, tuple(loaded[:middle]))
@@ -174,7 +174,7 @@ class Disruption:
                 best, low = found, middle + 1
         return best
 
-    def _single(self, loaded: Sequence[int], budget: int, seen: tuple[object, ...]) -> Command | None:
+    def _single(self, loaded: Sequence[int], budget: int, seen: tuple[object, ...]) -> ConsolidationCommand | None:
         before, tried = self._singles
         tried = tried if before == seen else 0
         steps = min(len(loaded) - tried, _SINGLES) if budget else 0
@@ -188,7 +188,7 @@ class Disruption:
         self._singles = (seen, tried + steps)
         return None
 
-    def _consolidated(self, method: Method, nodes: tuple[int, ...]) -> Command | None:
+    def _consolidated(self, method: Method, nodes: tuple[int, ...]) -> ConsolidationCommand | None:
         """computeConsolidation: how these nodes could go, without a replacement or with one that costs less."""
         cluster = self._cluster
         price = [spec.price_per_hour for spec in cluster.groups]
@@ -197,15 +197,15 @@ class Disruption:
         if claims is None or len(claims) > 1:
             return None
         if not claims:
-            return Command(method, nodes)
+            return ConsolidationCommand(method, nodes)
         groups = claims[0].groups
         if method is Method.SEVERAL:
             # filterOutSameInstanceType: rather than to replace a node by its like, that one is left where it is
             limit = min((price[group] for group in own if group in groups), default=math.inf)
             groups = [group for group in groups if price[group] < limit]
-        return Command(method, nodes, tuple(groups)) if groups else None
+        return ConsolidationCommand(method, nodes, tuple(groups)) if groups else None
 
-    def _simulated(self, nodes: tuple[int, ...], *, cheaper_than: float = math.inf) -> list[NodeClaim] | None:
+    def _simulated(self, nodes: tuple[int, ...], *, cheaper_than: float = math.inf) -> list[ModelledNodeClaim] | None:
         """Return the new nodes that would be needed without these nodes; None when pods would find no place at all.
 
         Pods that must move anyway come first: the room that they will take is nobody else's. Pods of the nodes find
@@ -214,7 +214,7 @@ class Disruption:
         cluster = self._cluster
         space = Space(cluster, upcoming=False)
         space.usable[list(nodes)] = False
-        pending: list[tuple[Kind, int]] = []
+        pending: list[tuple[PodKind, int]] = []
         """Unbound pods that fit no longer: a new node for them makes the command one with a replacement."""
         for kind, count in by_size([*unplaced(cluster, self._scheduler), *moving(cluster)]):
             missing = space.fill(kind, count)
@@ -222,7 +222,7 @@ class Disruption:
                 pending.append((kind, missing))
         if self._settings.consolidate_after_seconds:
             space.usable[np.setdiff1d(np.flatnonzero(space.usable), self._quiet())] = False
-        left: list[tuple[Kind, int]] = []
+        left: list[tuple[PodKind, int]] = []
         for kind, count in by_size(pair for node in nodes for pair in kinds_on(cluster, node)):
             missing = space.fill(kind, count)
             if missing:
@@ -251,7 +251,7 @@ class Disruption:
         elif command.method is not Method.SINGLE:
             self._disrupt(Method(command.method + 1))
 
-    def _valid(self, command: Command) -> Command | None:
+    def _valid(self, command: ConsolidationCommand) -> ConsolidationCommand | None:
         """Return what of a command may still be done."""
         budget = self._budget()
         quiet = {node for node in self._quiet() if not self._nominated(node)}
@@ -267,7 +267,7 @@ class Disruption:
             return None
         return command if all(set(command.groups) <= set(claim.groups) for claim in claims) else None
 
-    def _start(self, command: Command) -> None:
+    def _start(self, command: ConsolidationCommand) -> None:
         self._disrupting.update(command.nodes)
 
         def go() -> None:

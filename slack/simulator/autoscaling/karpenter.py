@@ -17,9 +17,9 @@ from slack.planner.model.result import Answer
 from slack.simulator.autoscaling.cluster_autoscaler import OnAnswer
 from slack.simulator.autoscaling.packing import Space, by_size, headroom, moving
 from slack.simulator.model.clock import Clock
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.scheduler import Scheduler
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.scheduler import ModelledScheduler
+from slack.simulator.model.state import ModelledCluster
 from slack.simulator.scenario.autoscaler_settings import Karpenter as Settings
 
 RETRY_SECONDS = 10.0
@@ -30,7 +30,7 @@ LEAST_NOMINATION_SECONDS = 10.0
 
 
 @dataclass(eq=False)
-class NodeClaim:
+class ModelledNodeClaim:
     """A node to be: what it must hold, and which groups could be it."""
 
     groups: list[int]
@@ -39,7 +39,7 @@ class NodeClaim:
     kinds: dict[int, int]
 
 
-def _rooms(cluster: Cluster, claim: NodeClaim, kind: Kind) -> dict[int, int]:
+def _rooms(cluster: ModelledCluster, claim: ModelledNodeClaim, kind: PodKind) -> dict[int, int]:
     """Return by group how many more pods of a kind the claim could hold as a node of it."""
     if any(other in claim.kinds for other in kind.conflicts):
         return {}
@@ -58,7 +58,7 @@ def _rooms(cluster: Cluster, claim: NodeClaim, kind: Kind) -> dict[int, int]:
     return rooms
 
 
-def _put(claim: NodeClaim, kind: Kind, rooms: dict[int, int], count: int) -> int:
+def _put(claim: ModelledNodeClaim, kind: PodKind, rooms: dict[int, int], count: int) -> int:
     """Add up to `count` pods; return how many. Groups that are too small for them are no longer possible."""
     taken = min(count, max(rooms.values()))
     claim.groups = [group for group, room in rooms.items() if room >= taken]
@@ -68,9 +68,9 @@ def _put(claim: NodeClaim, kind: Kind, rooms: dict[int, int], count: int) -> int
     return taken
 
 
-def claims_for(cluster: Cluster, pods: list[tuple[Kind, int]], groups: list[int]) -> list[NodeClaim]:
+def claims_for(cluster: ModelledCluster, pods: list[tuple[PodKind, int]], groups: list[int]) -> list[ModelledNodeClaim]:
     """Pack pods onto new nodes, the largest first; what no group takes is left out."""
-    claims: list[NodeClaim] = []
+    claims: list[ModelledNodeClaim] = []
     width = len(cluster.kinds.resources)
     for kind, count in by_size(pods):
         left = count
@@ -79,7 +79,7 @@ def claims_for(cluster: Cluster, pods: list[tuple[Kind, int]], groups: list[int]
             if left and rooms:
                 left -= _put(claim, kind, rooms, left)
         while left:
-            claim = NodeClaim(groups, np.zeros(width, dtype=np.int64), 0, {})
+            claim = ModelledNodeClaim(groups, np.zeros(width, dtype=np.int64), 0, {})
             rooms = _rooms(cluster, claim, kind)
             if not rooms:
                 break
@@ -88,24 +88,24 @@ def claims_for(cluster: Cluster, pods: list[tuple[Kind, int]], groups: list[int]
     return claims
 
 
-def cheapest(cluster: Cluster, groups: list[int]) -> int:
+def cheapest(cluster: ModelledCluster, groups: list[int]) -> int:
     """Return the group with the lowest price, the first among equals."""
     return min(groups, key=lambda group: (cluster.groups[group].price_per_hour, group))
 
 
-def unplaced(cluster: Cluster, scheduler: Scheduler) -> list[tuple[Kind, int]]:
+def unplaced(cluster: ModelledCluster, scheduler: ModelledScheduler) -> list[tuple[PodKind, int]]:
     """Count by kind the pending pods that the scheduler has promised no node."""
     counts = {k: sum(cluster.nominated[pod] < 0 for pod in waiting) for k, waiting in scheduler.refused.items()}
     return [(cluster.kinds[index], count) for index, count in counts.items() if count]
 
 
-class Provisioner:
+class KarpenterProvisioner:
     """Batches and launches. `add_nodes` is the engine's."""
 
     def __init__(
         self,
-        cluster: Cluster,
-        scheduler: Scheduler,
+        cluster: ModelledCluster,
+        scheduler: ModelledScheduler,
         clock: Clock,
         settings: Settings,
         add_nodes: Callable[[int, int], None],
@@ -141,7 +141,7 @@ class Provisioner:
         """Launch what the pending pods need; True when some stay pending, so that another look is due."""
         cluster = self._cluster
         space = Space(cluster)
-        pods: list[tuple[Kind, int]] = []
+        pods: list[tuple[PodKind, int]] = []
         held = False
         for kind, count in by_size([*unplaced(cluster, self._scheduler), *moving(cluster)]):
             left = space.fill(kind, count)
@@ -185,10 +185,10 @@ class Provisioner:
             if any(kind.stays_pending for kind, count in added if count):
                 self._cluster.held_until[node] = until
 
-    def _refuse(self, kind: Kind) -> None:
+    def _refuse(self, kind: PodKind) -> None:
         cluster = self._cluster
         everything = list(range(len(cluster.groups)))
-        empty = NodeClaim(everything, np.zeros(len(cluster.kinds.resources), dtype=np.int64), 0, {})
+        empty = ModelledNodeClaim(everything, np.zeros(len(cluster.kinds.resources), dtype=np.int64), 0, {})
         if _rooms(cluster, empty, kind):
             self._on_answer(
                 kind, Answer.LIMIT, "Failed to schedule pod, all available instance types exceed limits for nodepool"

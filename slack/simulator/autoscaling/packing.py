@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from slack.cluster.snapshot import BoolArray, IntArray
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.state import LEAVING, READY, STARTING, Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.state import LEAVING, READY, STARTING, ModelledCluster
 
 
 class Space:
     """A copy of the cluster's room that can be filled. Pods that are nominated to a node have their room there."""
 
-    def __init__(self, cluster: Cluster, *, expendable_below: int | None = None, upcoming: bool = True) -> None:
+    def __init__(self, cluster: ModelledCluster, *, expendable_below: int | None = None, upcoming: bool = True) -> None:
         self._cluster = cluster
         size = self._size = cluster.size  # nodes that are added from here on are not in it
         self.free: IntArray = cluster.free[:, :size].copy()
@@ -20,7 +20,7 @@ class Space:
         self.usable: BoolArray = cluster.state[:size] == READY
         if upcoming:
             self.usable |= cluster.state[:size] == STARTING
-        self.added: dict[int, list[tuple[Kind, int]]] = {}
+        self.added: dict[int, list[tuple[PodKind, int]]] = {}
         """By node: what was put there."""
         self._log: list[int] = []
         """Nodes in the order in which something was put there."""
@@ -32,7 +32,7 @@ class Space:
             for pod in pods:
                 self.put(cluster.kinds[cluster.kind_of[pod]], node, 1)
 
-    def put(self, kind: Kind, node: int, count: int) -> None:
+    def put(self, kind: PodKind, node: int, count: int) -> None:
         """Take room for pods of a kind on a node."""
         self._note(kind, node, count)
         for column, amount in kind.needs:
@@ -41,7 +41,7 @@ class Space:
         if kind.conflicts:
             self._stands(kind.index)[node] += count
 
-    def room(self, kind: Kind) -> IntArray:
+    def room(self, kind: PodKind) -> IntArray:
         """[size] how many pods of a kind each node has room for."""
         cluster = self._cluster
         room: IntArray = np.where(self.usable & cluster.admitted(kind)[cluster.group_of[: self._size]], self.slots, 0)
@@ -53,7 +53,7 @@ class Space:
             np.minimum(room, 1, out=room)
         return np.maximum(room, 0, out=room)
 
-    def fill(self, kind: Kind, count: int) -> int:
+    def fill(self, kind: PodKind, count: int) -> int:
         """Put pods wherever they fit, the first node first; return how many found no room."""
         room = self.room(kind)
         after = room.cumsum()
@@ -76,7 +76,7 @@ class Space:
             self._stands(kind.index)[used] += here
         return missing
 
-    def fill_by_hints(self, kind: Kind, pods: Sequence[int], hints: "Hints") -> int:
+    def fill_by_hints(self, kind: PodKind, pods: Sequence[int], hints: "Hints") -> int:
         """Put each pod where it was put the last time, if it fits there, the others by turns; return how many are left.
 
         Cluster Autoscaler does so (simulator/scheduling/hinting_simulator.go): from the node after the last match on,
@@ -104,7 +104,7 @@ class Space:
             hints.keep(pod, node)
         return 0
 
-    def fits_all(self, pods: Iterable[tuple[Kind, int]]) -> bool:
+    def fits_all(self, pods: Iterable[tuple[PodKind, int]]) -> bool:
         """Put all of these pods somewhere, the largest first; where one finds no room, nothing has changed."""
         mark = len(self._log)
         for kind, count in pods:
@@ -127,13 +127,13 @@ class Space:
         """From now on nothing is put on nodes that are not there yet."""
         self.usable &= self._cluster.state[: self._size] == READY
 
-    def kinds_on(self, node: int, *, from_priority: int) -> list[tuple[Kind, int]]:
+    def kinds_on(self, node: int, *, from_priority: int) -> list[tuple[PodKind, int]]:
         """Count the pods on a node by kind, those that were put there too, the largest first."""
         found = kinds_on(self._cluster, node, from_priority=from_priority)
         added = [(kind, count) for kind, count in self.added.get(node, ()) if kind.priority >= from_priority]
         return by_size([*found, *added]) if added else found
 
-    def _note(self, kind: Kind, node: int, count: int) -> None:
+    def _note(self, kind: PodKind, node: int, count: int) -> None:
         self.added.setdefault(node, []).append((kind, count))
         self._log.append(node)
 
@@ -149,7 +149,7 @@ class Space:
 class Hints:
     """Where pending pods were put the last time."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ModelledCluster) -> None:
         self._cluster = cluster
         self._nodes: dict[int, tuple[int, float]] = {}
         """By a pod's number: row, and when the node was made, as rows are used again."""
@@ -172,7 +172,7 @@ class Hints:
             self._nodes = {number: node for number, node in self._nodes.items() if number in numbers}
 
 
-def kinds_on(cluster: Cluster, node: int, *, from_priority: int | None = None) -> list[tuple[Kind, int]]:
+def kinds_on(cluster: ModelledCluster, node: int, *, from_priority: int | None = None) -> list[tuple[PodKind, int]]:
     """Count a node's pods by kind, the largest first; those below a priority are left out."""
     counts: dict[int, int] = {}
     for pod in cluster.pods_on[node]:
@@ -184,20 +184,20 @@ def kinds_on(cluster: Cluster, node: int, *, from_priority: int | None = None) -
     return by_size(found)
 
 
-def by_size(found: Iterable[tuple[Kind, int]]) -> list[tuple[Kind, int]]:
+def by_size(found: Iterable[tuple[PodKind, int]]) -> list[tuple[PodKind, int]]:
     """Add up the counts of each kind, the largest first."""
-    counts: dict[int, tuple[Kind, int]] = {}
+    counts: dict[int, tuple[PodKind, int]] = {}
     for kind, count in found:
         counts[kind.index] = (kind, count + counts.get(kind.index, (kind, 0))[1])
     return sorted(counts.values(), key=lambda pair: (*(-pair[0].requests).tolist(), pair[0].index))
 
 
-def moving(cluster: Cluster) -> list[tuple[Kind, int]]:
+def moving(cluster: ModelledCluster) -> list[tuple[PodKind, int]]:
     """Count by kind the pods that still run on nodes that are on their way out: they are about to need a place."""
     return by_size([pair for node in cluster.rows(LEAVING).tolist() for pair in kinds_on(cluster, node)])
 
 
-def headroom(cluster: Cluster, group: int, max_nodes_total: int, *, counted: int) -> tuple[int, bool]:
+def headroom(cluster: ModelledCluster, group: int, max_nodes_total: int, *, counted: int) -> tuple[int, bool]:
     """Return how many nodes may be added to a group, and whether it is the total that is short.
 
     Args:

@@ -14,8 +14,8 @@ import numpy as np
 
 from slack.cluster.snapshot import CPU, MEMORY, IntArray
 from slack.simulator.autoscaling.packing import Space, kinds_on
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.state import READY, Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.state import READY, ModelledCluster
 from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler as Settings
 
 DRAIN_POLL_SECONDS = 5.0
@@ -71,7 +71,7 @@ def crop(
 class ScaleDown:
     """Timers by node. `remove` is the engine's."""
 
-    def __init__(self, cluster: Cluster, settings: Settings, remove: Remove) -> None:
+    def __init__(self, cluster: ModelledCluster, settings: Settings, remove: Remove) -> None:
         self._cluster = cluster
         self._settings = settings
         self._remove = remove
@@ -98,9 +98,9 @@ class ScaleDown:
         self.removing.pop(node, None)
         self._unremovable_until.pop(node, None)
 
-    def drained(self) -> dict[int, tuple[Kind, int]]:
+    def drained(self) -> dict[int, tuple[PodKind, int]]:
         """Return by kind the pods that still run on nodes that are being drained: they are about to need a place."""
-        found: dict[int, tuple[Kind, int]] = {}
+        found: dict[int, tuple[PodKind, int]] = {}
         for node, drain in self.removing.items():
             if drain:
                 for kind, count in kinds_on(self._cluster, node):

@@ -8,9 +8,9 @@ from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
 from slack.planner.forms.unbound import CONDITIONS_PER_SECOND
 from slack.planner.policy.spec import Policy
 from slack.simulator.model.clock import Clock
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.scheduler import Scheduler
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.scheduler import ModelledScheduler
+from slack.simulator.model.state import ModelledCluster
 from slack.simulator.scenario.autoscaler_settings import NoAutoscaler
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
@@ -22,14 +22,14 @@ TELL_SECONDS = 1 / CONDITIONS_PER_SECOND
 class ModelledForms:
     """Creates and removes pods as their form has it; all but unbound placeholders are scheduled."""
 
-    def __init__(self, cluster: Cluster, scheduler: Scheduler, clock: Clock) -> None:
+    def __init__(self, cluster: ModelledCluster, scheduler: ModelledScheduler, clock: Clock) -> None:
         self._cluster = cluster
         self._scheduler = scheduler
         self._clock = clock
         self._free_at = 0.0
         """When the operator's status writes that are under way are done."""
 
-    def create(self, row: int, kind: Kind) -> None:
+    def create(self, row: int, kind: PodKind) -> None:
         """Hand a pod to the scheduler, or report it as unschedulable when the writes before are done."""
         if not kind.stays_pending:
             self._scheduler.add(row)

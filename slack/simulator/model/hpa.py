@@ -13,7 +13,7 @@ _ROUNDING = 1e-9
 """Floats such as 1.1 - 1 must not miss the tolerance."""
 
 
-def recommended(*, current: int, ready: int, load: float, target_per_pod: float, tolerance: float) -> int:
+def recommended_replicas(*, current: int, ready: int, load: float, target_per_pod: float, tolerance: float) -> int:
     """Return the replicas that the metric asks for; `current` when it says nothing.
 
     Args:
@@ -47,7 +47,7 @@ class Scaler:
     def sync(self, now: float, *, current: int, ready: int) -> int:
         """Return spec.replicas from now on."""
         spec = self.spec
-        wanted = recommended(
+        wanted = recommended_replicas(
             current=current,
             ready=ready,
             load=spec.load.at(now),

@@ -15,7 +15,7 @@ from slack.simulator.scenario.load import Deployment
 from slack.simulator.scenario.scenario import Scenario
 
 
-class Role(IntEnum):
+class PodRole(IntEnum):
     """What a pod is to the planner and to the measuring."""
 
     REAL = 0
@@ -26,12 +26,12 @@ class Role(IntEnum):
 
 
 @dataclass(eq=False)
-class Kind:
+class PodKind:
     """Equal pods. `index` is its row everywhere."""
 
     index: int
     name: str
-    role: Role
+    role: PodRole
     requests: IntArray
     """[R]"""
     needs: tuple[tuple[int, int], ...]
@@ -84,14 +84,19 @@ class Kinds:
 
     def __init__(self, scenario: Scenario) -> None:
         self.resources = resources_of(scenario)
-        self.table: list[Kind] = []
+        self.table: list[PodKind] = []
         self.constraints: list[Constraints] = []
         self._constraint_rows: dict[Constraints, int] = {}
-        self._shapes: dict[tuple[str, str], Kind] = {}
+        self._shapes: dict[tuple[str, str], PodKind] = {}
         self.workloads = tuple(workload_of(spec) for spec in scenario.workloads)
         for row, spec in enumerate(scenario.workloads):
             kind = self._add(
-                str(self.workloads[row]), Role.REAL, dict(spec.requests), spec.constraints, spec.priority, spec.preempts
+                str(self.workloads[row]),
+                PodRole.REAL,
+                dict(spec.requests),
+                spec.constraints,
+                spec.priority,
+                spec.preempts,
             )
             kind.workload = row
             kind.controlled = isinstance(spec.arrivals, Deployment)
@@ -102,30 +107,30 @@ class Kinds:
         """Return the number of kinds."""
         return len(self.table)
 
-    def __getitem__(self, index: int) -> Kind:
+    def __getitem__(self, index: int) -> PodKind:
         """Return a kind by its row."""
         return self.table[index]
 
-    def of_shape(self, policy: str, shape: Shape, priority: int) -> Kind:
+    def of_shape(self, policy: str, shape: Shape, priority: int) -> PodKind:
         """Return the kind of a policy's placeholders of one shape."""
         kind = self._shapes.get((policy, shape.name))
         if kind is None:
             # preemptionPolicy Never is in the placeholders' PriorityClass
             kind = self._add(
-                f"{policy}/{shape.name}", Role.PLACEHOLDER, dict(shape.requests), shape.constraints, priority, False
+                f"{policy}/{shape.name}", PodRole.PLACEHOLDER, dict(shape.requests), shape.constraints, priority, False
             )
             kind.controlled, kind.policy, kind.shape = True, policy, shape
             self._shapes[policy, shape.name] = kind
             self._avoid(kind, shape)
         return kind
 
-    def of_filler(self, name: str, requests: dict[str, int], constraints: Constraints, priority: int) -> Kind:
+    def of_filler(self, name: str, requests: dict[str, int], constraints: Constraints, priority: int) -> PodKind:
         """Return the kind of an overprovisioner's pods; these may preempt, as the usual recipe's do."""
-        kind = self._add(name, Role.FILLER, requests, constraints, priority, True)
+        kind = self._add(name, PodRole.FILLER, requests, constraints, priority, True)
         kind.controlled = True
         return kind
 
-    def _avoid(self, kind: Kind, shape: Shape) -> None:
+    def _avoid(self, kind: PodKind, shape: Shape) -> None:
         """A mirror of a workload that avoids itself avoids the workload's pods and the other mirrors of it."""
         if not shape.anti_affinity:
             return
@@ -141,13 +146,19 @@ class Kinds:
                     other.conflicts.append(kind.index)
 
     def _add(
-        self, name: str, role: Role, requests: dict[str, int], constraints: Constraints, priority: int, preempts: bool
-    ) -> Kind:
+        self,
+        name: str,
+        role: PodRole,
+        requests: dict[str, int],
+        constraints: Constraints,
+        priority: int,
+        preempts: bool,
+    ) -> PodKind:
         row = self._constraint_rows.setdefault(constraints, len(self.constraints))
         if row == len(self.constraints):
             self.constraints.append(constraints)
         amounts = vector(requests, self.resources)
         needs = tuple((column, int(amount)) for column, amount in enumerate(amounts) if amount > 0)
-        kind = Kind(len(self.table), name, role, amounts, needs, priority, preempts, constraints, row)
+        kind = PodKind(len(self.table), name, role, amounts, needs, priority, preempts, constraints, row)
         self.table.append(kind)
         return kind

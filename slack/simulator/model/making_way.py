@@ -14,20 +14,20 @@ from slack.planner.burst_eviction.choice import LONE
 from slack.planner.burst_eviction.curves import fits
 from slack.planner.burst_eviction.pick import EvictablePlaceholders, Places, pick
 from slack.simulator.model.clock import Clock
-from slack.simulator.model.kinds import Kind, Role
+from slack.simulator.model.kinds import PodKind, PodRole
 from slack.simulator.model.replicaset import ReplicaSets
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.state import ModelledCluster
 
 BOUND_SECONDS = 2.0
 """After this time the room is asked for again, bound or not."""
 _MILLION = 1_000_000
 
 
-class MakingWay:
+class ModelledBurstEviction:
     """Looks when `touch` was called; `leave` and `give_back` are carried out by the engine."""
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, sets: ReplicaSets, seconds: float, leave: Callable[[int], None]
+        self, cluster: ModelledCluster, clock: Clock, sets: ReplicaSets, seconds: float, leave: Callable[[int], None]
     ) -> None:
         self._cluster = cluster
         self._clock = clock
@@ -38,7 +38,7 @@ class MakingWay:
         self._waiting: set[int] = set()
         """Kinds for which way was made."""
         self._round = 0
-        self.refill: Callable[[Kind], None] = lambda kind: sets.sync(kind, clock.now)
+        self.refill: Callable[[PodKind], None] = lambda kind: sets.sync(kind, clock.now)
         """Has a ReplicaSet made what it lacks."""
 
     def touch(self) -> None:
@@ -47,14 +47,14 @@ class MakingWay:
             self._looks = True
             self._clock.after(self._seconds, self._look)
 
-    def bound(self, kind: Kind) -> None:
+    def bound(self, kind: PodKind) -> None:
         """A real pod has got its node."""
         if kind.index in self._waiting and not self._lacking(kind):
             self._waiting.discard(kind.index)
             if not self._waiting:
                 self._give_back(self._round)
 
-    def _lacking(self, kind: Kind) -> int:
+    def _lacking(self, kind: PodKind) -> int:
         """Return how many pods have no node, and none nominated."""
         cluster = self._cluster
         pending = cluster.count[kind.index] - cluster.running[kind.index]
@@ -89,7 +89,9 @@ class MakingWay:
         self._round += 1
         self._clock.after(BOUND_SECONDS, self._give_back, self._round)
 
-    def _serve(self, kind: Kind, number: int, free: IntArray, slots: IntArray, gone: set[int]) -> tuple[list[int], int]:
+    def _serve(
+        self, kind: PodKind, number: int, free: IntArray, slots: IntArray, gone: set[int]
+    ) -> tuple[list[int], int]:
         """Return the pods that leave for a kind, and for how many; `free` and `slots` are less afterwards."""
         cluster = self._cluster
         may = cluster.allowed(kind).copy()
@@ -130,7 +132,7 @@ class MakingWay:
     def _placeholders(self, below: int) -> Iterable[int]:
         cluster = self._cluster
         for kind in cluster.kinds.table:
-            if kind.role is Role.PLACEHOLDER and kind.priority < below:
+            if kind.role is PodRole.PLACEHOLDER and kind.priority < below:
                 yield from (row for row in cluster.pods_of.get(kind.index, ()) if cluster.node_of[row] >= 0)
 
     def _give_back(self, made: int) -> None:

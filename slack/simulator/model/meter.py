@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slack.simulator.model.kinds import Kind, Role
+from slack.simulator.model.kinds import PodKind, PodRole
 from slack.simulator.model.result import Churn, GroupResult, Result, TimelineRow, WorkloadResult
-from slack.simulator.model.state import GONE, LEAVING, READY, STARTING, Cluster
+from slack.simulator.model.state import GONE, LEAVING, READY, STARTING, ModelledCluster
 from slack.simulator.scenario.scenario import Scenario
 
 _GIB = float(1 << 30)
@@ -18,7 +18,7 @@ _CHURN = ("created", "displaced", "placeholders_drained", "grown", "other")
 class Meter:
     """Waits by workload, sums of what was used and paid, counters, the timeline."""
 
-    def __init__(self, scenario: Scenario, cluster: Cluster) -> None:
+    def __init__(self, scenario: Scenario, cluster: ModelledCluster) -> None:
         self._scenario = scenario
         self._cluster = cluster
         self._from = scenario.warm_up.total_seconds()
@@ -50,7 +50,7 @@ class Meter:
                 hour = self._by_hour.setdefault(int((now - self._from) // 3600), dict.fromkeys(_CHURN, 0))
                 hour[name] += number
 
-    def bound(self, row: int, kind: Kind, at: float) -> None:
+    def bound(self, row: int, kind: PodKind, at: float) -> None:
         """A real pod has been bound."""
         created = self._cluster.created[row]
         self._waited(kind.workload, created, at)
@@ -58,7 +58,7 @@ class Meter:
             self._started(row, kind.workload, at - created)
             self._bound[kind.workload] += not self._cluster.recreated[row]
 
-    def gone(self, row: int, kind: Kind, now: float) -> None:
+    def gone(self, row: int, kind: PodKind, now: float) -> None:
         """A real pod goes, or the run ends: what it used counts, or its waiting in vain."""
         cluster = self._cluster
         if cluster.node_of[row] >= 0:
@@ -97,11 +97,11 @@ class Meter:
         """
         cluster = self._cluster
         asked, bound = cluster.asked_total, cluster.bound_total
-        slack_bound = [bound[Role.PLACEHOLDER][c] + bound[Role.FILLER][c] + unbound[c] for c in (0, 1)]
-        slack_asked = [asked[Role.PLACEHOLDER][c] + asked[Role.FILLER][c] for c in (0, 1)]
+        slack_bound = [bound[PodRole.PLACEHOLDER][c] + bound[PodRole.FILLER][c] + unbound[c] for c in (0, 1)]
+        slack_asked = [asked[PodRole.PLACEHOLDER][c] + asked[PodRole.FILLER][c] for c in (0, 1)]
         pending = placeholders = 0
         for kind, count, running in zip(cluster.kinds.table, cluster.count, cluster.running, strict=False):
-            if kind.role is Role.REAL:
+            if kind.role is PodRole.REAL:
                 pending += count - running
             else:
                 placeholders += count
@@ -109,8 +109,8 @@ class Meter:
         self._timeline.append(
             TimelineRow(
                 time_seconds=now,
-                requested_cpu_millis=asked[Role.REAL][0],
-                requested_memory_bytes=asked[Role.REAL][1],
+                requested_cpu_millis=asked[PodRole.REAL][0],
+                requested_memory_bytes=asked[PodRole.REAL][1],
                 slack_bound_cpu_millis=slack_bound[0],
                 slack_bound_memory_bytes=slack_bound[1],
                 slack_pending_cpu_millis=slack_asked[0] - slack_bound[0],
@@ -131,7 +131,7 @@ class Meter:
         cluster, scenario = self._cluster, self._scenario
         for row in cluster.alive():
             kind = cluster.kinds[cluster.kind_of[row]]
-            if kind.role is Role.REAL:
+            if kind.role is PodRole.REAL:
                 self.gone(row, kind, end)
         for node in np.flatnonzero(cluster.state[: cluster.size] != GONE).tolist():
             self.node_gone(node, end, end=True)

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from slack.cluster.snapshot import CPU, MEMORY, BoolArray, IntArray
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.state import READY, Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.state import READY, ModelledCluster
 
 _TAINT_SCORE = 300
 """MaxNodeScore 100 x weight 3 of TaintToleration (apis/config/v1/default_plugins.go)."""
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 class ScoreNodes(Protocol):
     """A scoring function: all nodes at once, from what the cluster and the time are, and without changing anything."""
 
-    def __call__(self, cluster: Cluster, row: int, now: float) -> IntArray:
+    def __call__(self, cluster: ModelledCluster, row: int, now: float) -> IntArray:
         """[cluster.size] scores of all nodes, 0 to 100, those that cannot take the pod too.
 
         Args:
@@ -50,12 +50,12 @@ class NodeScoring:
 class Placer:
     """Filters and scores nodes of one cluster."""
 
-    def __init__(self, cluster: Cluster, scoring: str, own: NodeScoring | None = None) -> None:
+    def __init__(self, cluster: ModelledCluster, scoring: str, own: NodeScoring | None = None) -> None:
         self._cluster = cluster
         self._least = scoring == "leastAllocated"
         self._own = own
 
-    def choose(self, kind: Kind, row: int, now: float = 0.0) -> int:
+    def choose(self, kind: PodKind, row: int, now: float = 0.0) -> int:
         """Return the best node for a pod, -1 when none has room."""
         fits = self.feasible(kind, row)
         if not fits.any():
@@ -63,7 +63,7 @@ class Placer:
         scores = self.scores(kind) if self._own is None else self._with_own(self._own, kind, row, now)
         return int(np.where(fits, scores, _NEVER).argmax())
 
-    def feasible(self, kind: Kind, row: int) -> BoolArray:
+    def feasible(self, kind: PodKind, row: int) -> BoolArray:
         """[size] nodes that pass all filters."""
         cluster = self._cluster
         size = cluster.size
@@ -79,13 +79,13 @@ class Placer:
                 fits[node] = self.room_for(kind, node, None, but=row) > 0
         return fits
 
-    def scores(self, kind: Kind) -> IntArray:
+    def scores(self, kind: PodKind) -> IntArray:
         """[size] what stock plugins say: NodeResourcesFit, and TaintToleration against nodes that go."""
         total = self._fit(kind)
         self._avoid_leaving(total)
         return total
 
-    def _with_own(self, own: NodeScoring, kind: Kind, row: int, now: float) -> IntArray:
+    def _with_own(self, own: NodeScoring, kind: PodKind, row: int, now: float) -> IntArray:
         cluster = self._cluster
         total = own.weight * own.score(cluster, row, now)
         if total.shape != (cluster.size,):
@@ -100,7 +100,7 @@ class Placer:
         if tainted.any():
             total -= _TAINT_SCORE * tainted
 
-    def _fit(self, kind: Kind) -> IntArray:
+    def _fit(self, kind: PodKind) -> IntArray:
         """[size] (cpu + memory) / 2, each (capacity - requested) x 100 / capacity in integers, or the opposite."""
         cluster = self._cluster
         size = cluster.size
@@ -114,7 +114,7 @@ class Placer:
         total >>= 1
         return total
 
-    def room_for(self, kind: Kind, node: int, used: IntArray | None, *, but: int = -1) -> int:
+    def room_for(self, kind: PodKind, node: int, used: IntArray | None, *, but: int = -1) -> int:
         """Return how many pods of a kind a node has room for, less what is `used`, nominated pods counted."""
         cluster = self._cluster
         if cluster.state[node] != READY or not cluster.allowed(kind)[node]:

@@ -16,17 +16,17 @@ from slack.planner.objective.learner import Learner
 from slack.planner.objective.turn import Turn
 from slack.planner.policy.spec import Policy
 from slack.planner.wanted.demand import is_helped
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.state import ModelledCluster
 
 
-class Objectives:
+class ModelledObjectives:
     """One learner for each policy that has an objective."""
 
     def __init__(
         self,
         policies: tuple[Policy, ...],
-        cluster: Cluster,
+        cluster: ModelledCluster,
         instant_seconds: float,
         priority: int,
         excluded: frozenset[int] = frozenset(),
@@ -70,7 +70,7 @@ class Objectives:
         """A node was ready so long after it was asked for."""
         self._lead.started(seconds)
 
-    def started(self, kind: Kind, node: int, waited_seconds: float) -> None:
+    def started(self, kind: PodKind, node: int, waited_seconds: float) -> None:
         """A real pod has got its node."""
         name = self._policy_of.get(int(self._cluster.group_of[node]))
         if name not in self._aims or kind.workload in self._excluded:

@@ -27,14 +27,14 @@ from slack.planner.plan import plan
 from slack.planner.rollout.waits import later, waits_until
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.forms import planned
-from slack.simulator.model.kinds import Kind, Role
+from slack.simulator.model.kinds import PodKind, PodRole
 from slack.simulator.model.meter import Meter
-from slack.simulator.model.objectives import Objectives
+from slack.simulator.model.objectives import ModelledObjectives
 from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.pools import Announced
 from slack.simulator.model.replicaset import ReplicaSets
 from slack.simulator.model.snapshot_view import SnapshotView
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.state import ModelledCluster
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
 
@@ -42,13 +42,13 @@ _STILL_SECONDS = 60.0
 """Where nothing has changed at all, only waits can end: it is enough to plan so often (a model's saving)."""
 
 
-class Operator:
+class ModelledOperator:
     """The loop and its state."""
 
     def __init__(
         self,
         scenario: Scenario,
-        cluster: Cluster,
+        cluster: ModelledCluster,
         clock: Clock,
         view: SnapshotView,
         sets: ReplicaSets,
@@ -76,7 +76,7 @@ class Operator:
             clock, self._settings.interval.total_seconds(), self._tick, self._passed, first=False
         )
         self._cache = PlanCache()
-        self.objectives = Objectives(
+        self.objectives = ModelledObjectives(
             self._policies,
             cluster,
             scenario.instant_seconds,
@@ -107,15 +107,15 @@ class Operator:
         """Plan at once, and every interval from then on."""
         self.rhythm.begin()
 
-    def observe(self, kind: Kind, answer: Answer, message: str) -> None:
+    def observe(self, kind: PodKind, answer: Answer, message: str) -> None:
         """Take what the autoscaler says of a kind."""
-        if kind.role is Role.PLACEHOLDER and kind.shape is not None:
+        if kind.role is PodRole.PLACEHOLDER and kind.shape is not None:
             name = replica_set_name(kind.policy, kind.shape)
             self._events.add(AutoscalerEvent(name, answer, message, self._epoch + self._clock.now))
             self._still = False
             self.rhythm.wake()
 
-    def grows(self, kind: Kind) -> bool:
+    def grows(self, kind: PodKind) -> bool:
         """Whether a new placeholder is needed by how much its policy wants, and not only by its shape. Counts it."""
         assert kind.shape is not None
         lacking = self._lacking.get(kind.policy, {})
@@ -126,7 +126,7 @@ class Operator:
 
     def touch(self) -> None:
         """Real pods have come or gone: plan soon when that is enough to matter."""
-        asked = self._cluster.asked_total[Role.REAL]
+        asked = self._cluster.asked_total[PodRole.REAL]
         for column in (0, 1):
             before = self._planned_at[column]
             if abs(asked[column] - before) > self._settings.relevant_change * before:
@@ -196,7 +196,7 @@ class Operator:
     def _versions(self) -> tuple[int, ...]:
         cluster = self._cluster
         # Where unbound placeholders fit changes also when real pods are bound.
-        taken = cluster.bound_total[Role.REAL] if self._any_free else ()
+        taken = cluster.bound_total[PodRole.REAL] if self._any_free else ()
         return (cluster.created_total, cluster.room_version, cluster.placeholder_version, cluster.node_version, *taken)
 
     def _reconcile(self) -> None:
@@ -211,7 +211,7 @@ class Operator:
             self._state, self._rested = {name: later(state, at) for name, state in self._state.items()}, False
         self._seen, self._known, self._looked = seen, cluster.changes, now
         self._before = self._state
-        self._planned_at = (cluster.asked_total[Role.REAL][0], cluster.asked_total[Role.REAL][1])
+        self._planned_at = (cluster.asked_total[PodRole.REAL][0], cluster.asked_total[PodRole.REAL][1])
         snapshot = self._view.snapshot(now)
         self._any_pending = any(pod.node < 0 for pod in snapshot.placeholders)
         result = plan(
@@ -254,11 +254,11 @@ class Operator:
             if self._step(kind, shape) is Step.RETIRED and not self._cluster.pods_of.get(kind.index):
                 del self._existing[kind.index]
 
-    def _step(self, kind: Kind, shape: ShapePlan) -> Step:
+    def _step(self, kind: PodKind, shape: ShapePlan) -> Step:
         there = self._existing.get(kind.index)
         return step_of(shape, there.replicas if there is not None else None)
 
-    def _write(self, kind: Kind, shape: ShapePlan, policy: str, now: float) -> None:
+    def _write(self, kind: PodKind, shape: ShapePlan, policy: str, now: float) -> None:
         wanted, there, step = once_written(policy, shape), self._existing.get(kind.index), self._step(kind, shape)
         if there == wanted or (there is None and step is not Step.RAISE):
             return

@@ -5,7 +5,7 @@ import math
 from slack.cluster.classes import Constraints
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.replicaset import ReplicaSets
-from slack.simulator.model.state import READY, Cluster
+from slack.simulator.model.state import READY, ModelledCluster
 from slack.simulator.scenario.slack_kinds import Proportional, Static
 
 
@@ -26,7 +26,7 @@ def proportional_replicas(spec: Proportional, *, cores: float, nodes: int) -> in
 class Overprovisioner:
     """Keeps the overprovisioner's pods."""
 
-    def __init__(self, spec: Static | Proportional, cluster: Cluster, clock: Clock, sets: ReplicaSets) -> None:
+    def __init__(self, spec: Static | Proportional, cluster: ModelledCluster, clock: Clock, sets: ReplicaSets) -> None:
         constraints = Constraints(
             node_selector=tuple(sorted(spec.node_selector.items())),
             tolerations=tuple(sorted(t.toleration() for t in spec.tolerations)),

@@ -11,7 +11,7 @@ from slack.cluster.snapshot import Amounts
 from slack.demand.model import DemandSettings, PoolTarget
 from slack.demand.targets import BUCKET_SECONDS, DemandHistory, target_of
 from slack.planner.model.pool import Pool
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.state import ModelledCluster
 from slack.simulator.scenario.demand import ActivationPool
 from slack.simulator.scenario.scenario import Scenario
 
@@ -33,7 +33,7 @@ class _Announcer:
 class Announced:
     """All pools of a scenario, and what each tells now."""
 
-    def __init__(self, scenario: Scenario, cluster: Cluster, epoch: float) -> None:
+    def __init__(self, scenario: Scenario, cluster: ModelledCluster, epoch: float) -> None:
         """Nothing was wanted yet.
 
         Args:

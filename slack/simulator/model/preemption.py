@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slack.cluster.snapshot import BoolArray, IntArray
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.state import ModelledCluster
 
 _MIN_CANDIDATES = 100
 _CANDIDATES_SHARE = 0.1
@@ -33,12 +33,12 @@ class Chosen:
 class Preemption:
     """Chooses; the scheduler carries out. What was found for a node is kept until something changes there."""
 
-    def __init__(self, cluster: Cluster, rng: np.random.Generator) -> None:
+    def __init__(self, cluster: ModelledCluster, rng: np.random.Generator) -> None:
         self._cluster = cluster
         self._rng = rng
         self._found: dict[tuple[int, int], tuple[int, Chosen | None]] = {}
 
-    def could(self, kind: Kind, node: int) -> bool:
+    def could(self, kind: PodKind, node: int) -> bool:
         """Whether a pod could fit if every pod of lower priority left the node; anti-affinity not looked at."""
         if not kind.preempts or not self._cluster.allowed(kind)[node]:
             return False
@@ -50,7 +50,7 @@ class Preemption:
                 lower = lower or bool(matrix[:, node].any())
         return lower and all(free[column] >= amount for column, amount in kind.needs)
 
-    def choose(self, kind: Kind, row: int) -> Chosen | None:
+    def choose(self, kind: PodKind, row: int) -> Chosen | None:
         """Return the node and the victims for a pod that fits nowhere, None where preemption does not help."""
         rows = np.flatnonzero(self._candidates(kind))
         if not len(rows):
@@ -72,7 +72,7 @@ class Preemption:
                 break
         return best
 
-    def _candidates(self, kind: Kind) -> BoolArray:
+    def _candidates(self, kind: PodKind) -> BoolArray:
         cluster = self._cluster
         size = cluster.size
         mask = cluster.allowed(kind).copy()
@@ -95,14 +95,14 @@ class Preemption:
                 mask &= standing[:size] == 0
         return mask
 
-    def _on_node(self, kind: Kind, node: int) -> Chosen | None:
+    def _on_node(self, kind: PodKind, node: int) -> Chosen | None:
         version = self._cluster.version[node]
         known = self._found.get((kind.index, node))
         if known is None or known[0] != version:
             known = self._found[kind.index, node] = (version, self._select(kind, node))
         return known[1]
 
-    def _select(self, kind: Kind, node: int) -> Chosen | None:
+    def _select(self, kind: PodKind, node: int) -> Chosen | None:
         """SelectVictimsOnNode and the node's rank."""
         cluster = self._cluster
         kinds, kind_of = cluster.kinds, cluster.kind_of

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Iterable
 
-from slack.simulator.model.kinds import Kind
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.kinds import PodKind
+from slack.simulator.model.state import ModelledCluster
 
 
-def removal_order(cluster: Cluster, pods: Iterable[int], now: float) -> list[int]:
+def removal_order(cluster: ModelledCluster, pods: Iterable[int], now: float) -> list[int]:
     """Return pods in the order in which the controller deletes them (ActivePodsWithRanks, controller_utils.go).
 
     Not assigned, then lower deletion cost, then more of them on the same node, then more recently ready (by powers of
@@ -32,7 +32,9 @@ def removal_order(cluster: Cluster, pods: Iterable[int], now: float) -> list[int
 class ReplicaSets:
     """Keeps kinds at their replicas. `create` and `delete` are the engine's."""
 
-    def __init__(self, cluster: Cluster, create: Callable[[Kind], object], delete: Callable[[int], None]) -> None:
+    def __init__(
+        self, cluster: ModelledCluster, create: Callable[[PodKind], object], delete: Callable[[int], None]
+    ) -> None:
         self._cluster = cluster
         self._create = create
         self._delete = delete
@@ -41,7 +43,7 @@ class ReplicaSets:
         self._lent: dict[int, int] = {}
         """By kind, by how many it is lowered while way is made."""
 
-    def scale(self, kind: Kind, replicas: int, now: float) -> None:
+    def scale(self, kind: PodKind, replicas: int, now: float) -> None:
         """Set spec.replicas; pods follow at once."""
         self.replicas[kind.index] = replicas
         self.sync(kind, now)
@@ -55,7 +57,7 @@ class ReplicaSets:
         lent, self._lent = self._lent, {}
         return list(lent)
 
-    def sync(self, kind: Kind, now: float) -> None:
+    def sync(self, kind: PodKind, now: float) -> None:
         """Create what is missing, delete what is too much."""
         pods = self._cluster.pods_of.get(kind.index, {})
         missing = self.replicas.get(kind.index, 0) - self._lent.get(kind.index, 0) - len(pods)

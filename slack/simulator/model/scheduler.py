@@ -12,10 +12,10 @@ from typing import Protocol
 import numpy as np
 
 from slack.simulator.model.clock import Clock
-from slack.simulator.model.kinds import Kind
+from slack.simulator.model.kinds import PodKind
 from slack.simulator.model.node_choice import NodeScoring, Placer
 from slack.simulator.model.preemption import Preemption
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.state import ModelledCluster
 from slack.simulator.scenario.scenario import Scheduler as Settings
 
 _FLUSH_SECONDS = 30.0
@@ -29,19 +29,19 @@ class SchedulerHooks(Protocol):
     def preempt(self, row: int) -> None:
         """Delete a victim at once (grace 0)."""
 
-    def bound(self, row: int, kind: Kind) -> None:
+    def bound(self, row: int, kind: PodKind) -> None:
         """A pod has got its node."""
 
     def refused(self, row: int) -> None:
         """A pod fits nowhere, for the first time."""
 
 
-class Scheduler:
+class ModelledScheduler:
     """Owns the pending pods; `add` hands it one, `forget` takes one back."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ModelledCluster,
         clock: Clock,
         settings: Settings,
         around: SchedulerHooks,
@@ -258,11 +258,11 @@ class Scheduler:
                 if self._place.get(row) == WAITING:
                     self._requeue(row)
 
-    def _still_waits(self, row: int, kind: Kind) -> bool:
+    def _still_waits(self, row: int, kind: PodKind) -> bool:
         """Whether the nominated node still could take the pod; else it is free to preempt elsewhere next time."""
         return self._placer.room_for(kind, self._cluster.nominated[row], None, but=row) > 0
 
-    def _fail(self, row: int, kind: Kind) -> None:
+    def _fail(self, row: int, kind: PodKind) -> None:
         self._place[row] = WAITING
         self.waiting.setdefault(kind.index, {})[row] = self._clock.now
         refused = self.refused.setdefault(kind.index, {})

@@ -13,9 +13,9 @@ from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.cluster.together import steps_of
 from slack.cluster.unbound_room import Packed, UnboundRoom
 from slack.planner.objects.manifests import replica_set_name
-from slack.simulator.model.kinds import Kind, Role
-from slack.simulator.model.scheduler import Scheduler
-from slack.simulator.model.state import READY, STARTING, Cluster
+from slack.simulator.model.kinds import PodKind, PodRole
+from slack.simulator.model.scheduler import ModelledScheduler
+from slack.simulator.model.state import READY, STARTING, ModelledCluster
 from slack.simulator.scenario.load import Deployment
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
@@ -33,7 +33,9 @@ def _frozen(array: _A) -> _A:
 class SnapshotView:
     """Makes snapshots of one cluster."""
 
-    def __init__(self, scenario: Scenario, cluster: Cluster, scheduler: Scheduler, epoch: float) -> None:
+    def __init__(
+        self, scenario: Scenario, cluster: ModelledCluster, scheduler: ModelledScheduler, epoch: float
+    ) -> None:
         self._scenario = scenario
         self._cluster = cluster
         self._scheduler = scheduler
@@ -50,7 +52,7 @@ class SnapshotView:
         self._classes = tuple(sorted(set(shown), key=lambda node_class: (node_class.labels, node_class.taints)))
         self._class_row = [self._classes.index(node_class) for node_class in shown]
         """By class of the cluster: its row here. What nobody looks at tells no classes apart."""
-        self._real = [k for k in cluster.kinds.table if k.role is Role.REAL]
+        self._real = [k for k in cluster.kinds.table if k.role is PodRole.REAL]
         self._real.sort(key=lambda k: (cluster.kinds.workloads[k.workload], k.index))
         self._constraints = tuple(dict.fromkeys(k.constraints for k in self._real))
         self._reach = _frozen(
@@ -149,7 +151,7 @@ class SnapshotView:
             daemon_count=_frozen(daemons[groups]),
         )
 
-    def _kinds(self, shown: list[Kind], now: float) -> PodKinds:
+    def _kinds(self, shown: list[PodKind], now: float) -> PodKinds:
         cluster, workloads = self._cluster, self._scenario.workloads
         index = [k.index for k in shown]
         count = np.array([cluster.count[i] for i in index], dtype=np.int64)
@@ -176,7 +178,7 @@ class SnapshotView:
             example=tuple(f"{cluster.kinds.workloads[k.workload].namespace}/{k.name.split('/')[-1]}" for k in shown),
         )
 
-    def _presence(self, shown: list[Kind]) -> Presence:
+    def _presence(self, shown: list[PodKind]) -> Presence:
         cells: list[tuple[int, int, int]] = []
         for row, kind in enumerate(shown):
             by_class: dict[int, int] = {}
@@ -225,7 +227,7 @@ class SnapshotView:
         self._placeholders, self._facts = (key, part), tuple(facts)
         return part
 
-    def _unbound_facts(self, kind: Kind, name: str, created_seconds: float, *, told: bool) -> PlaceholderFacts:
+    def _unbound_facts(self, kind: PodKind, name: str, created_seconds: float, *, told: bool) -> PlaceholderFacts:
         """Return what the packing looks at."""
         assert kind.shape is not None
         return PlaceholderFacts(

@@ -17,7 +17,7 @@ from slack.cluster.classes import NodeClass, admits
 from slack.cluster.columns import WINDOW_SECONDS
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray
 from slack.cluster.together import BUCKET_SECONDS, NEVER, mark_of, until_of
-from slack.simulator.model.kinds import Kind, Kinds, Role
+from slack.simulator.model.kinds import Kinds, PodKind, PodRole
 from slack.simulator.scenario.inventory import NodeGroup
 from slack.simulator.scenario.scenario import Scenario
 
@@ -27,7 +27,7 @@ _BUCKET_SECONDS = 60.0
 _DEFAULT_PODS = 110
 
 
-class Cluster:
+class ModelledCluster:
     """Nodes and pods. Columns are [R, capacity], so that one resource of all nodes lies together."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -138,9 +138,9 @@ class Cluster:
         """(when, how long it took) of nodes that became ready."""
         self.node_total: list[int] = [0] * width
         """Allocatable of ready nodes, less DaemonSets'."""
-        self.bound_total = [[0] * width for _ in Role]
+        self.bound_total = [[0] * width for _ in PodRole]
         """[role][R] requests of bound pods."""
-        self.asked_total = [[0] * width for _ in Role]
+        self.asked_total = [[0] * width for _ in PodRole]
         """[role][R] requests of all pods."""
 
     # -- nodes -----------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class Cluster:
         """Return node rows in a state."""
         return np.flatnonzero(self.state[: self.size] == state)
 
-    def admitted(self, kind: Kind) -> BoolArray:
+    def admitted(self, kind: PodKind) -> BoolArray:
         """[groups] whether selectors and taints let the kind's pods onto a group's nodes."""
         found = self._admitted.get(kind.constraint)
         if found is None:
@@ -209,7 +209,7 @@ class Cluster:
             self._admitted[kind.constraint] = found
         return found
 
-    def allowed(self, kind: Kind) -> BoolArray:
+    def allowed(self, kind: PodKind) -> BoolArray:
         """[size] ready nodes that selectors and taints let the kind's pods onto."""
         version, mask = self._masks.get(kind.constraint, (-1, None))
         if mask is None or version != self.node_version or len(mask) != self.size:
@@ -219,7 +219,7 @@ class Cluster:
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
-    def create_pod(self, kind: Kind, life: float, now: float, *, recreated: bool = False) -> int:
+    def create_pod(self, kind: PodKind, life: float, now: float, *, recreated: bool = False) -> int:
         """A pod is created; it is pending."""
         self._grow_kinds()
         if self._spare_pods:
@@ -239,12 +239,12 @@ class Cluster:
         self.count[index] += 1
         if kind.controlled:
             self.pods_of.setdefault(index, {})[row] = None
-        if kind.role is Role.REAL:
+        if kind.role is PodRole.REAL:
             self._arrived(index, now)
         asked = self.asked_total[kind.role]
         for column, amount in kind.needs:
             asked[column] += amount
-        if kind.role is Role.PLACEHOLDER:
+        if kind.role is PodRole.PLACEHOLDER:
             self.placeholder_version += 1
         return row
 
@@ -276,7 +276,7 @@ class Cluster:
         asked = self.asked_total[kind.role]
         for column, amount in kind.needs:
             asked[column] -= amount
-        if kind.role is Role.PLACEHOLDER:
+        if kind.role is PodRole.PLACEHOLDER:
             self.placeholder_version += 1
         self.kind_of[row] = -1
         self.number[row] = 0
@@ -326,11 +326,11 @@ class Cluster:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _place(self, kind: Kind, node: int, sign: int) -> None:
+    def _place(self, kind: PodKind, node: int, sign: int) -> None:
         lower = self.lower.get(kind.priority)
         if lower is None:
             lower = self.lower[kind.priority] = np.zeros_like(self.free)
-        by_role = self.real if kind.role is Role.REAL else self.ours
+        by_role = self.real if kind.role is PodRole.REAL else self.ours
         bound = self.bound_total[kind.role]
         for column, amount in kind.needs:
             signed = sign * amount
@@ -347,7 +347,7 @@ class Cluster:
             if kind.index not in self.standing:
                 self.standing[kind.index] = np.zeros(self.free.shape[1], dtype=np.int64)
             self.standing[kind.index][node] += sign
-        if kind.role is Role.PLACEHOLDER:
+        if kind.role is PodRole.PLACEHOLDER:
             self.placeholder_version += 1
 
     def _grew(self, node: int) -> None:

@@ -63,14 +63,14 @@ class Variant:
     def label(self) -> str:
         """The word, and what it leaves open; for `static=auto` only once its size is known."""
         if self.word == "own":
-            return f"own ({described(self.scenario)})"
+            return f"own ({slack_word(self.scenario)})"
         if not isinstance(self.scenario.slack, Policies):
             return self.word
-        open_ = [part for part in described(self.scenario).split("+") if part.partition("=")[0] not in self.word]
+        open_ = [part for part in slack_word(self.scenario).split("+") if part.partition("=")[0] not in self.word]
         return f"{self.word} ({', '.join(open_)})" if open_ else self.word
 
 
-def priced(scenario: Scenario) -> tuple[Scenario, str]:
+def with_known_prices(scenario: Scenario) -> tuple[Scenario, str]:
     """Return the scenario with a price on every node, and what it is in: '' for a currency that nobody has named.
 
     Where no group has a price, cost is in node hours; of nodes of several sizes in core hours, which compare as well.
@@ -210,7 +210,7 @@ def _sized(slack: Overprovisioned, count: int) -> Overprovisioned:
     return slack.model_copy(update={"cores_per_replica": _CORES / count})
 
 
-def described(scenario: Scenario) -> str:
+def slack_word(scenario: Scenario) -> str:
     """Return a scenario's slack in one word, as `variant` would read it where that is possible."""
     slack = scenario.slack
     if isinstance(slack, Static):

@@ -78,7 +78,7 @@ Evaluate = Callable[[Sequence[Trial]], Iterable[TrialResult | GivenUp]]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """One rate of the curve: means over the seeds."""
 
     rate: float
@@ -99,7 +99,7 @@ class Point:
     """In order of seed."""
 
     @classmethod
-    def of(cls, results: Sequence[TrialResult]) -> "Point":
+    def of(cls, results: Sequence[TrialResult]) -> "CurvePoint":
         """Return the point of one rate's runs; a run in which no pod came counts for cost alone.
 
         Raises:
@@ -150,7 +150,7 @@ class Point:
         }
 
 
-def curve(rates: Iterable[float], seeds: Sequence[int], evaluate: Evaluate) -> tuple[Point, ...]:
+def curve(rates: Iterable[float], seeds: Sequence[int], evaluate: Evaluate) -> tuple[CurvePoint, ...]:
     """Return the points of these rates in their order, the lowest first.
 
     Raises:
@@ -160,4 +160,4 @@ def curve(rates: Iterable[float], seeds: Sequence[int], evaluate: Evaluate) -> t
     for run in evaluate([Trial(rate, seed) for rate in found for seed in seeds]):
         assert isinstance(run, TrialResult)  # without a goal
         found[run.rate].append(run)
-    return tuple(Point.of(results) for results in found.values())
+    return tuple(CurvePoint.of(results) for results in found.values())

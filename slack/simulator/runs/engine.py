@@ -12,28 +12,28 @@ from collections.abc import Callable
 import numpy as np
 
 from slack.planner.model.result import Answer
-from slack.simulator.autoscaling.cluster_autoscaler import ClusterAutoscaler
+from slack.simulator.autoscaling.cluster_autoscaler import ModelledClusterAutoscaler
 from slack.simulator.autoscaling.consolidation import Disruption
-from slack.simulator.autoscaling.karpenter import Provisioner
+from slack.simulator.autoscaling.karpenter import KarpenterProvisioner
 from slack.simulator.autoscaling.scale_down import ScaleDown
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.forms import ModelledForms
 from slack.simulator.model.hpa import Scaler
-from slack.simulator.model.kinds import Kind, Role
-from slack.simulator.model.making_way import MakingWay
+from slack.simulator.model.kinds import PodKind, PodRole
+from slack.simulator.model.making_way import ModelledBurstEviction
 from slack.simulator.model.meter import Meter
 from slack.simulator.model.node_choice import NodeScoring
-from slack.simulator.model.operator import Operator
+from slack.simulator.model.operator import ModelledOperator
 from slack.simulator.model.overprovisioner import Overprovisioner
 from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.pools import LOOK_SECONDS
 from slack.simulator.model.replicaset import ReplicaSets
 from slack.simulator.model.result import Result
-from slack.simulator.model.scheduler import Scheduler
+from slack.simulator.model.scheduler import ModelledScheduler
 from slack.simulator.model.snapshot_view import SnapshotView
-from slack.simulator.model.state import LEAVING, Cluster
+from slack.simulator.model.state import LEAVING, ModelledCluster
 from slack.simulator.runs.savings import OutOfReach, most_late
-from slack.simulator.scenario.arrivals import drawn
+from slack.simulator.scenario.arrivals import draw_arrivals
 from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler as ClusterAutoscalerSettings
 from slack.simulator.scenario.autoscaler_settings import Karpenter as KarpenterSettings
 from slack.simulator.scenario.distributions import FloatArray
@@ -52,11 +52,11 @@ class Simulation:
 
     def __init__(self, scenario: Scenario, *, node_scoring: NodeScoring | None = None) -> None:
         self.scenario = scenario
-        self.cluster = Cluster(scenario)
+        self.cluster = ModelledCluster(scenario)
         self.clock = Clock(scenario.duration.total_seconds())
         self.meter = Meter(scenario, self.cluster)
         self.sets = ReplicaSets(self.cluster, self._create_replica, self.delete)
-        self.scheduler = Scheduler(
+        self.scheduler = ModelledScheduler(
             self.cluster, self.clock, scenario.scheduler, self, self._seed(_PREEMPTION), node_scoring
         )
         self._forms = ModelledForms(self.cluster, self.scheduler, self.clock)
@@ -70,18 +70,20 @@ class Simulation:
         self._rhythms: list[PeriodicTimer] = []
         self._changes = 0
         self._autoscale()
-        self.operator: Operator | None = None
-        self.way: MakingWay | None = None
+        self.operator: ModelledOperator | None = None
+        self.way: ModelledBurstEviction | None = None
         self._view: SnapshotView | None = None
         if isinstance(scenario.slack, Policies):
             self._view = SnapshotView(scenario, self.cluster, self.scheduler, epoch)
-            self.operator = Operator(scenario, self.cluster, self.clock, self._view, self.sets, self.meter, epoch)
+            self.operator = ModelledOperator(
+                scenario, self.cluster, self.clock, self._view, self.sets, self.meter, epoch
+            )
             self._rhythms.append(self.operator.rhythm)
             if self.operator.pools:
                 self._every(LOOK_SECONDS, self.operator.look_at_pools)
             if scenario.operator.make_way and self.operator.any_preempted:
                 seconds = scenario.operator.make_way_seconds
-                self.way = MakingWay(self.cluster, self.clock, self.sets, seconds, self._make_way)
+                self.way = ModelledBurstEviction(self.cluster, self.clock, self.sets, seconds, self._make_way)
                 self.way.refill = self._refill
         elif not isinstance(scenario.slack, NoSlack):
             self.overprovisioner = Overprovisioner(scenario.slack, self.cluster, self.clock, self.sets)
@@ -102,7 +104,7 @@ class Simulation:
         if isinstance(settings, ClusterAutoscalerSettings):
             down = ScaleDown(self.cluster, settings, self.remove_node)
             self._gone = down.gone
-            self.autoscaler = ClusterAutoscaler(
+            self.autoscaler = ModelledClusterAutoscaler(
                 self.cluster,
                 self.scheduler,
                 self.clock,
@@ -116,7 +118,7 @@ class Simulation:
             self._rhythms.append(self.autoscaler.rhythm)
             self.autoscaler.start()
         elif isinstance(settings, KarpenterSettings):
-            provisioner = Provisioner(
+            provisioner = KarpenterProvisioner(
                 self.cluster, self.scheduler, self.clock, settings, self.add_nodes, self._on_answer
             )
             self._notice = provisioner.notice
@@ -141,7 +143,7 @@ class Simulation:
         cluster.started.clear()
         for row, workload in enumerate(scenario.workloads):
             arrivals = workload.arrivals
-            self._arrivals.append(drawn(workload, self.clock.end, self._rng(_ARRIVALS, row)))
+            self._arrivals.append(draw_arrivals(workload, self.clock.end, self._rng(_ARRIVALS, row)))
             self._next.append(0)
             kind = cluster.kinds[row]
             if isinstance(arrivals, Deployment):
@@ -164,7 +166,7 @@ class Simulation:
         self._samples = 0
         self._sample(None)
 
-    def _scale_by(self, kind: Kind, scaler: Scaler) -> None:
+    def _scale_by(self, kind: PodKind, scaler: Scaler) -> None:
         def sync(now: float) -> None:
             current = self.sets.replicas[kind.index]
             wanted = scaler.sync(now, current=current, ready=self.cluster.running[kind.index])
@@ -192,7 +194,7 @@ class Simulation:
         if at < len(times):
             self.clock.at(float(times[at]), self._arrive, row)
 
-    def create(self, kind: Kind, life: float) -> int:
+    def create(self, kind: PodKind, life: float) -> int:
         """A pod is created and handed to the scheduler.
 
         Raises:
@@ -204,7 +206,7 @@ class Simulation:
                 (f"maxPods: more than {self.scenario.max_pods} pods were created",), self.scenario.name
             )
         self._forms.create(row, kind)
-        if kind.role is not Role.REAL:
+        if kind.role is not PodRole.REAL:
             self._created(kind)
         elif self.operator is not None:
             self.operator.touch()
@@ -212,23 +214,23 @@ class Simulation:
                 self.way.touch()
         return row
 
-    def _created(self, kind: Kind) -> None:
+    def _created(self, kind: PodKind) -> None:
         """Count a placeholder, and where it takes no other's place, why it is there."""
         self.meter.count("created", self.clock.now)
         if not self._evicting:
             grows = self.operator is None or self.operator.grows(kind)
             self.meter.count("grown" if grows else "other", self.clock.now)
 
-    def _create_replica(self, kind: Kind) -> int:
+    def _create_replica(self, kind: PodKind) -> int:
         life = math.inf
-        if kind.role is Role.REAL:
+        if kind.role is PodRole.REAL:
             life = float(self.scenario.workloads[kind.workload].life.draw(self._lives[kind.workload], 1)[0])
         return self.create(kind, life)
 
-    def bound(self, row: int, kind: Kind) -> None:
+    def bound(self, row: int, kind: PodKind) -> None:
         """The scheduler has bound a pod."""
         at = self.clock.now + self.scenario.scheduler.bind_seconds
-        if kind.role is Role.REAL:
+        if kind.role is PodRole.REAL:
             self.meter.bound(row, kind, at)
             if self.way is not None:
                 self.way.bound(kind)
@@ -250,16 +252,16 @@ class Simulation:
 
     def refused(self, row: int) -> None:
         """The scheduler has said of a pod that it fits nowhere."""
-        if self.cluster.kinds[self.cluster.kind_of[row]].role is Role.PLACEHOLDER:
+        if self.cluster.kinds[self.cluster.kind_of[row]].role is PodRole.PLACEHOLDER:
             self.cluster.placeholder_version += 1
         self._notice()
 
     def preempt(self, row: int) -> None:
         """A victim goes at once; who owns it makes another."""
         role = self.cluster.kinds[self.cluster.kind_of[row]].role
-        self.meter.count("preempted" if role is Role.REAL else "displaced", self.clock.now)
+        self.meter.count("preempted" if role is PodRole.REAL else "displaced", self.clock.now)
         self._evict(row)
-        if role is not Role.REAL and self.operator is not None:
+        if role is not PodRole.REAL and self.operator is not None:
             self.operator.displaced()
 
     def _make_way(self, row: int) -> None:
@@ -270,7 +272,7 @@ class Simulation:
         if self.operator is not None:
             self.operator.displaced()
 
-    def _refill(self, kind: Kind) -> None:
+    def _refill(self, kind: PodKind) -> None:
         """What has made way is made anew."""
         self._evicting = True
         self.sets.sync(kind, self.clock.now)
@@ -298,12 +300,12 @@ class Simulation:
         """A ReplicaSet takes a pod away."""
         self._remove(row, self.cluster.kinds[self.cluster.kind_of[row]])
 
-    def _remove(self, row: int, kind: Kind) -> None:
-        if kind.role is Role.REAL:
+    def _remove(self, row: int, kind: PodKind) -> None:
+        if kind.role is PodRole.REAL:
             self.meter.gone(row, kind, self.clock.now)
         self._forms.remove(row)
         self.cluster.remove_pod(row, self.clock.now)
-        if kind.role is Role.REAL and self.operator is not None:
+        if kind.role is PodRole.REAL and self.operator is not None:
             self.operator.touch()
 
     # -- nodes -------------------------------------------------------------------------------------------------------
@@ -346,7 +348,7 @@ class Simulation:
         now = self.clock.now
         for pod in sorted(self.cluster.pods_on[row], key=self.cluster.number.__getitem__):
             role = self.cluster.kinds[self.cluster.kind_of[pod]].role
-            self.meter.count("drained" if role is Role.REAL else "placeholders_drained", now)
+            self.meter.count("drained" if role is PodRole.REAL else "placeholders_drained", now)
             self._evict(pod)
         if drain_seconds:
             self.clock.after(drain_seconds, self._take_away, row)
@@ -359,7 +361,7 @@ class Simulation:
         self.cluster.remove_node(row)
         self._gone(row, now)
 
-    def _on_answer(self, kind: Kind, answer: Answer, message: str) -> None:
+    def _on_answer(self, kind: PodKind, answer: Answer, message: str) -> None:
         if self.operator is not None:
             self.operator.observe(kind, answer, message)
 

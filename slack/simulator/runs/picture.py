@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from slack.simulator.model.result import Result, TimelineRow
-from slack.simulator.runs.curve import Point
+from slack.simulator.runs.curve import CurvePoint
 from slack.simulator.runs.tune import Tuned
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _one_timeline(axis: "Axes", rows: Sequence[TimelineRow], seconds: float) -> 
 
 
 def rate_curve(
-    points: Sequence[Point], picture_format: str, *, currency: str = "", tuned: Tuned | None = None
+    points: Sequence[CurvePoint], picture_format: str, *, currency: str = "", tuned: Tuned | None = None
 ) -> bytes:
     """Draw a curve: instant-start ratio and monthly cost with their intervals against the rate; a tuning's choice."""
     from matplotlib.figure import Figure

@@ -22,7 +22,7 @@ _ALL = ("pods", "bound", "instant", "pending_pod_seconds", "recreated", "recreat
 
 
 @dataclass(frozen=True, slots=True)
-class Starts:
+class StartFigures:
     """How fast pods started, mean over the runs; of one workload, or of all together."""
 
     workload: str
@@ -95,15 +95,15 @@ class Repeated:
         return tuple(run.seed for run in self.runs)
 
     @property
-    def total(self) -> Starts:
+    def total(self) -> StartFigures:
         """All workloads together."""
-        return Starts(self.first.total.workload, tuple(run.total for run in self.runs))
+        return StartFigures(self.first.total.workload, tuple(run.total for run in self.runs))
 
     @property
-    def workloads(self) -> tuple[Starts, ...]:
+    def workloads(self) -> tuple[StartFigures, ...]:
         """Each workload, in the scenario's order."""
         return tuple(
-            Starts(workload.workload, tuple(run.workloads[row] for run in self.runs))
+            StartFigures(workload.workload, tuple(run.workloads[row] for run in self.runs))
             for row, workload in enumerate(self.first.workloads)
         )
 

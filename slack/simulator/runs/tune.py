@@ -16,7 +16,7 @@ from slack.cluster.labels import API_VERSION
 from slack.cluster.quantity import as_written, format_quantity
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING
 from slack.planner.policy.spec import DEFAULT_RATE, KIND
-from slack.simulator.runs.curve import Evaluate, GivenUp, NothingMeasured, Point, Trial, TrialResult
+from slack.simulator.runs.curve import CurvePoint, Evaluate, GivenUp, NothingMeasured, Trial, TrialResult
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
 
@@ -31,9 +31,9 @@ class Tuned:
 
     goal: float
     seeds: tuple[int, ...]
-    curve: tuple[Point, ...]
+    curve: tuple[CurvePoint, ...]
     """In order of rate."""
-    chosen: Point | None
+    chosen: CurvePoint | None
     """None when no rate that was tried reaches the goal."""
     given_up: tuple[float, ...] = ()
     """Rates whose run was not played to its end, for it could not reach the goal: they are not in the curve."""
@@ -45,7 +45,7 @@ class Tuned:
         return self.chosen is not None and several and self.chosen.low < self.goal - _NOTHING
 
     @property
-    def surer(self) -> Point | None:
+    def surer(self) -> CurvePoint | None:
         """The cheapest point whose whole interval reaches the goal; None when there is none, or one seed only."""
         whole = (point for point in self.curve if len(point.results) == len(self.seeds))
         reaching = (point for point in whole if point.low >= self.goal - _NOTHING)
@@ -54,11 +54,11 @@ class Tuned:
         return min(reaching, key=lambda point: (point.cost_per_month, point.rate), default=None)
 
     @property
-    def best(self) -> Point:
+    def best(self) -> CurvePoint:
         """The point that starts the most pods at once, the cheapest of these."""
         return max(self.curve, key=lambda point: (point.instant_start_ratio, -point.cost_per_month, -point.rate))
 
-    def without(self) -> Point:
+    def without(self) -> CurvePoint:
         """The point of rate 0: the least that the policy keeps."""
         return self.curve[0]
 
@@ -95,7 +95,7 @@ class _Search:
         self._step = step
         self._last = last
         self._rungs = sorted({round(rate / step) for rate in COARSE if round(rate / step) <= last} | {last})
-        self._points: dict[int, Point] = {}
+        self._points: dict[int, CurvePoint] = {}
         self._given_up: set[int] = set()
 
     def exact(self) -> None:
@@ -177,7 +177,7 @@ class _Search:
             if isinstance(result, GivenUp):
                 self._given_up.add(number)
             else:
-                self._points[number] = Point.of([result])
+                self._points[number] = CurvePoint.of([result])
 
     def _run_all(self, numbers: Iterable[int]) -> None:
         """Run what is missing, that every rate has all seeds."""
@@ -188,7 +188,7 @@ class _Search:
         for result in self._evaluate(missing) if missing else ():
             assert isinstance(result, TrialResult)  # without a goal
             by_rate[result.rate].append(result)
-        self._points.update({number: Point.of(by_rate[_rate(number, self._step)]) for number in had})
+        self._points.update({number: CurvePoint.of(by_rate[_rate(number, self._step)]) for number in had})
 
 
 def _rate(number: int, step: float) -> float:

@@ -41,12 +41,14 @@ def moments(arrivals: object, duration: float, rng: np.random.Generator) -> Floa
     raise TypeError(f"{type(arrivals).__name__} is no arrivals")
 
 
-def drawn(workload: Workload, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def draw_arrivals(workload: Workload, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Return a workload's moments of arrival and lives, both in seconds."""
     times = moments(workload.arrivals, duration, rng)
     lives = workload.life.draw(rng, len(times))
     if isinstance(workload.arrivals, Replay):
         rows = sorted(workload.arrivals.rows, key=lambda row: row[0])
         given = [life for at, life in rows if at < duration]
-        lives = np.array([drawn if life is None else life for life, drawn in zip(given, lives, strict=True)])
+        lives = np.array(
+            [draw_arrivals if life is None else life for life, draw_arrivals in zip(given, lives, strict=True)]
+        )
     return times, lives

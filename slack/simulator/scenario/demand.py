@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from slack.demand.model import DemandSettings
 from slack.simulator.scenario.distributions import Model
-from slack.simulator.scenario.times import PositiveDuration, shown
+from slack.simulator.scenario.times import PositiveDuration, duration_text
 
 LONGEST_HORIZON, LONGEST_WINDOW = timedelta(hours=1), timedelta(hours=168)
 """As an ActivationPool has them."""
@@ -16,7 +16,9 @@ LONGEST_HORIZON, LONGEST_WINDOW = timedelta(hours=1), timedelta(hours=168)
 def _up_to(most: timedelta) -> AfterValidator:
     def check(value: timedelta) -> timedelta:
         if value > most:
-            raise ValueError(f"{shown(value)} is longer than {shown(most)}, the longest that a pool takes")
+            raise ValueError(
+                f"{duration_text(value)} is longer than {duration_text(most)}, the longest that a pool takes"
+            )
         return value
 
     return AfterValidator(check)

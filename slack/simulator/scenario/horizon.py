@@ -9,19 +9,21 @@ from datetime import timedelta
 from slack.simulator.scenario.distributions import Points
 from slack.simulator.scenario.inventory import Workload
 from slack.simulator.scenario.load import Bursts, Deployment, Jobs, Replay
-from slack.simulator.scenario.times import shown
+from slack.simulator.scenario.times import duration_text
 
 
 def problems(workloads: Sequence[Workload], duration: timedelta) -> Iterator[str]:
     """Yield a problem for each workload none of whose pods, or none of whose load's points, comes within the run."""
-    end = f"the duration, {shown(duration)}"
+    end = f"the duration, {duration_text(duration)}"
     for index, workload in enumerate(workloads):
         path, arrivals = f"workloads[{index}].arrivals", workload.arrivals
         match arrivals:
             case Bursts() if arrivals.every is None and min(arrivals.at) >= duration:
-                yield f"{path}.at: none of the bursts comes within {end}; the first is at {shown(min(arrivals.at))}"
+                first_burst = duration_text(min(arrivals.at))
+                yield f"{path}.at: none of the bursts comes within {end}; the first is at {first_burst}"
             case Jobs() if arrivals.first_at >= duration:
-                yield f"{path}.firstAt: {shown(arrivals.first_at)} is not within {end}; its pods would never come"
+                first_job = duration_text(arrivals.first_at)
+                yield f"{path}.firstAt: {first_job} is not within {end}; its pods would never come"
             case Replay() if min(at for at, _ in arrivals.rows) >= duration.total_seconds():
                 first = min(at for at, _ in arrivals.rows)
                 yield f"{path}.rows: none of them is within {end}; the first is at {first:g} seconds"
@@ -31,7 +33,7 @@ def problems(workloads: Sequence[Workload], duration: timedelta) -> Iterator[str
 
 def warnings(workloads: Sequence[Workload], duration: timedelta) -> Iterator[str]:
     """Yield a warning for each workload of which a part comes after the end."""
-    end, seconds = f"after the duration, {shown(duration)}", duration.total_seconds()
+    end, seconds = f"after the duration, {duration_text(duration)}", duration.total_seconds()
     for index, workload in enumerate(workloads):
         path, arrivals = f"workloads[{index}].arrivals", workload.arrivals
         match arrivals:

@@ -17,7 +17,7 @@ from slack.planner.policy.fields import Amount, Labels, Rate
 from slack.planner.policy.spec import PolicySpec
 from slack.simulator.scenario.reference_examples import EXAMPLES
 from slack.simulator.scenario.scenario import Scenario
-from slack.simulator.scenario.times import shown
+from slack.simulator.scenario.times import duration_text
 from slack.simulator.scenario.upstream import Upstream
 from slack.simulator.scenario.validation_errors import NAME_PATTERN, kind_of, members
 
@@ -225,7 +225,7 @@ def _text(value: Any) -> str:
         case bool():
             return str(value).lower()
         case timedelta():
-            return shown(value)
+            return duration_text(value)
         case datetime():
             return value.isoformat().replace("+00:00", "Z")
         case Enum():

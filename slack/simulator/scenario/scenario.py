@@ -105,7 +105,7 @@ def _no_number(value: object) -> object:
 
 def _one_line(name: str) -> str:
     if not name.isprintable() or not name.strip():
-        raise ValueError(f"{validation_errors.shown(name)} is not one line of letters, digits, signs and blanks")
+        raise ValueError(f"{validation_errors.value_text(name)} is not one line of letters, digits, signs and blanks")
     return name
 
 

@@ -23,7 +23,7 @@ PeriodSeconds = Annotated[float, Field(ge=_SHORTEST_PERIOD_SECONDS, le=_MOST_SEC
 """A time in seconds after which something comes again."""
 
 
-def shown(value: timedelta) -> str:
+def duration_text(value: timedelta) -> str:
     """Return a duration as people write it: `1h30m`."""
     minutes, seconds = divmod(round(value.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
@@ -43,14 +43,16 @@ def _positive(value: timedelta) -> timedelta:
     return value
 
 
-def _bounded(value: timedelta) -> timedelta:
+def _check_bounds(value: timedelta) -> timedelta:
     if value > LONGEST:
-        raise ValueError(f"{shown(value)} is longer than {LONGEST.days} days ({shown(LONGEST)}); play a shorter time")
+        raise ValueError(
+            f"{duration_text(value)} is longer than {LONGEST.days} days ({duration_text(LONGEST)}); play a shorter time"
+        )
     return value
 
 
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 """`90s`, `10m`, `1h30m`."""
 PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
-RunTime = Annotated[PositiveDuration, AfterValidator(_bounded)]
+RunTime = Annotated[PositiveDuration, AfterValidator(_check_bounds)]
 """How long a run may be."""

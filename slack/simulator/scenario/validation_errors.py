@@ -63,7 +63,10 @@ def _problem(error: Mapping[str, Any], root: type[BaseModel]) -> str:
         case "extra_forbidden":
             message = f"unknown field{_suggestion(loc[-1], parents)}"
         case "invalid_key":
-            path, message = above, f"{shown(loc[-1])} is no name of a field; names that look like numbers need quotes"
+            path, message = (
+                above,
+                f"{value_text(loc[-1])} is no name of a field; names that look like numbers need quotes",
+            )
         case _ if error.get("input") is None and error["type"] != "missing" and "value" not in error["type"]:
             optional = any(
                 not field.is_required()
@@ -72,14 +75,14 @@ def _problem(error: Mapping[str, Any], root: type[BaseModel]) -> str:
                 for field in parent.model_fields.values()
                 if field.alias == loc[-1]
             )
-            message = f"is null; write {_wanted(error['type'], types)}{', or leave it out' if optional else ''}"
+            message = f"is null; write {_expected(error['type'], types)}{', or leave it out' if optional else ''}"
         case _:
             where, message = _message(error, types)
             path = (path + where).removeprefix(".")
     return f"{path}: {message}" if path else message
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as a file has it, cut where it is long."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
@@ -111,7 +114,7 @@ def step(path: str, part: str | int) -> str:
     """Return how a path goes on."""
     if isinstance(part, int):
         return f"[{part}]"
-    text = part if _PLAIN_KEY.fullmatch(part) else f"[{shown(part)}]"
+    text = part if _PLAIN_KEY.fullmatch(part) else f"[{value_text(part)}]"
     return f".{text}" if path and not text.startswith("[") else text
 
 
@@ -162,15 +165,15 @@ def _message(error: Mapping[str, Any], types: list[Any]) -> tuple[str, str]:
             kinds = ", ".join(re.findall(r"'(\w+)'", str(context.get("expected_tags", "")))) or _kinds(types)
             if type_ == "union_tag_not_found":
                 return ".kind", f"is missing; write one of {kinds}"
-            return ".kind", f"{shown(_kind_given(given))} is none of {kinds}"
+            return ".kind", f"{value_text(_kind_given(given))} is none of {kinds}"
         case "literal_error" | "enum":
             allowed = re.findall(r"'([^']*)'", str(context.get("expected", "")))
             if len(allowed) == 1:
-                return "", f"must be {allowed[0]}, not {shown(given)}"
-            return "", f"{shown(given)} is none of {', '.join(value or repr(value) for value in allowed)}"
+                return "", f"must be {allowed[0]}, not {value_text(given)}"
+            return "", f"{value_text(given)} is none of {', '.join(value or repr(value) for value in allowed)}"
         case "string_pattern_mismatch":
             pattern = str(context.get("pattern", ""))
-            return "", f"{shown(given)} {_PATTERNS.get(pattern, f'does not match {pattern}')}"
+            return "", f"{value_text(given)} {_PATTERNS.get(pattern, f'does not match {pattern}')}"
         case "string_too_long":
             return "", f"is longer than {context.get('max_length')} characters"
         case "too_short" | "string_too_short":
@@ -179,15 +182,15 @@ def _message(error: Mapping[str, Any], types: list[Any]) -> tuple[str, str]:
         case "too_long":
             return "", f"has more than {context.get('max_length')} entries"
         case "finite_number":
-            return "", f"must be a finite number, not {shown(given)}"
+            return "", f"must be a finite number, not {value_text(given)}"
         case "int_parsing_size":
-            return "", f"{shown(given)} is too large"
+            return "", f"{value_text(given)} is too large"
         case "recursion_loop":
             return "", "contains itself"
     if type_ in _BOUNDS:
         bound, words = _BOUNDS[type_]
         limit = context.get(bound)
-        return "", f"{words.format(_plain(limit))}, not {shown(given)}"
+        return "", f"{words.format(_plain(limit))}, not {value_text(given)}"
     return "", _of_another_type(type_, given, types)
 
 
@@ -204,7 +207,7 @@ def _ours(message: str, given: object) -> tuple[str, str]:
     return "", message
 
 
-def _wanted(type_: str, types: list[Any]) -> str:
+def _expected(type_: str, types: list[Any]) -> str:
     """Say what a field takes."""
     words = next((words for kind, words in _WANTED.items() if type_.startswith(f"{kind}_")), "a value")
     models = [type_ for type_ in types if _is_model(type_)]
@@ -215,10 +218,10 @@ def _wanted(type_: str, types: list[Any]) -> str:
 
 
 def _of_another_type(type_: str, given: object, types: list[Any]) -> str:
-    wanted = _wanted(type_, types)
+    wanted = _expected(type_, types)
     if wanted == "text" and not isinstance(given, Mapping | list | tuple):
-        return f"must be text, not {shown(given)}; put it in quotes"
-    return f"must be {wanted}, not {shown(given)}{_as_number(given) if 'number' in wanted else ''}"
+        return f"must be text, not {value_text(given)}; put it in quotes"
+    return f"must be {wanted}, not {value_text(given)}{_as_number(given) if 'number' in wanted else ''}"
 
 
 def _as_number(given: object) -> str:

@@ -35,7 +35,7 @@ class RowKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodRow:
+class PodTraceRow:
     """A pod that came. Placeholders are kept too: what they wait for shows how long nodes take."""
 
     time_seconds: float
@@ -70,7 +70,7 @@ class PodRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
+class NodeTraceRow:
     """A node that was there or started."""
 
     name: str
@@ -102,8 +102,8 @@ class Trace:
     started_at: datetime
     ended_at: datetime
     source: Source
-    pods: tuple[PodRow, ...]
-    nodes: tuple[NodeRow, ...]
+    pods: tuple[PodTraceRow, ...]
+    nodes: tuple[NodeTraceRow, ...]
 
     @property
     def seconds(self) -> float:

@@ -15,9 +15,9 @@ from slack.cluster import wire
 from slack.cluster.classes import is_transient
 from slack.cluster.identity import SHORT_KINDS, workload_of
 from slack.cluster.labels import DEFAULT_NAMESPACE, HOSTNAME, LABEL_TEMPLATE_HASH
-from slack.simulator.traces.format import NodeRow, PodRow, Trace
-from slack.simulator.traces.series_facts import NodeFacts, PodFacts
-from slack.simulator.traces.state_metrics import Sample, resource, units
+from slack.simulator.traces.format import NodeTraceRow, PodTraceRow, Trace
+from slack.simulator.traces.series_facts import TracedNodeFacts, TracedPodFacts
+from slack.simulator.traces.state_metrics import MetricSample, resource, units
 
 SCRAPE_SECONDS = 60.0
 """The usual interval, and the longest: Prometheus takes a series for gone after 5 min."""
@@ -28,7 +28,7 @@ _HASH = re.compile(r"-(?P<hash>[bcdfghjklmnpqrstvwxz2456789]{5,10})$")
 _NAMED_IN_NOTES = 5
 
 
-class History:
+class TraceHistory:
     """Gathers the answers of one window after the other, in order of time."""
 
     def __init__(
@@ -40,8 +40,8 @@ class History:
         self._started = float(int(started_seconds))  # whole, as the API's times and a recording's start
         self._namespace = placeholder_namespace
         self._scrape_seconds = scrape_seconds
-        self._pods: dict[tuple[str, str, str], PodFacts] = defaultdict(PodFacts)
-        self._nodes: dict[str, NodeFacts] = defaultdict(NodeFacts)
+        self._pods: dict[tuple[str, str, str], TracedPodFacts] = defaultdict(TracedPodFacts)
+        self._nodes: dict[str, TracedNodeFacts] = defaultdict(TracedNodeFacts)
         self._priorities: dict[tuple[str, str], int] = {}
         self._owners: dict[tuple[str, str, str], tuple[str, str]] = {}
         """Kind and name of what owns a ReplicaSet or Job, by namespace, kind and name."""
@@ -49,7 +49,7 @@ class History:
         self._shown: set[str] = set()
         """Keys of labels that some node has."""
 
-    def add(self, query: str, samples: Iterable[Sample]) -> None:
+    def add(self, query: str, samples: Iterable[MetricSample]) -> None:
         """Take the answer to one of QUERIES."""
         for sample in samples:
             self._answered.add(query)
@@ -74,7 +74,7 @@ class History:
         # Against the last scrape and not the clock: when nobody scraped at the end, nothing ended by it.
         seen = [pod.last_seen for pod in self._pods.values()] + [node.last_seen for node in self._nodes.values()]
         still = max(seen, default=0.0) - 1.5 * self._scrape_seconds
-        pods: list[PodRow] = []
+        pods: list[PodTraceRow] = []
         taken: dict[str, float] = {}
         daemons: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         for (namespace, name, _), facts in self._pods.items():
@@ -138,7 +138,7 @@ class History:
             found.append("no kube_pod_status_scheduled_time: no pod is known to have been bound")
         return tuple(found)
 
-    def _class_of(self, key: tuple[str, str, str], facts: PodFacts) -> str:
+    def _class_of(self, key: tuple[str, str, str], facts: TracedPodFacts) -> str:
         """Return the PriorityClass whose value is not known; '' when there is none."""
         known = key[:2] in self._priorities or key[0] == self._namespace
         return "" if known else facts.info.get("priority_class", "")
@@ -147,12 +147,12 @@ class History:
         """Return the selector's keys that no node has: kube-state-metrics does not show all labels."""
         return selector.keys() - self._shown - {HOSTNAME}
 
-    def _pod(self, namespace: str, name: str, facts: PodFacts, end: float | None, ended: float) -> PodRow:
+    def _pod(self, namespace: str, name: str, facts: TracedPodFacts, end: float | None, ended: float) -> PodTraceRow:
         created = min(facts.created or 0.0, ended)  # the API server's clock may be ahead of who asks
         amounts = facts.amounts()
         bound = facts.scheduled
         began = None if bound is None else max(bound, self._started)
-        return PodRow(
+        return PodTraceRow(
             time_seconds=max(0.0, created - self._started),
             namespace=namespace,
             workload=self._workload(namespace, name, facts.info),
@@ -171,7 +171,7 @@ class History:
             node=facts.info.get("node", "") if bound is not None else "",
         )
 
-    def _constraints(self, facts: PodFacts) -> dict[str, object]:
+    def _constraints(self, facts: TracedPodFacts) -> dict[str, object]:
         unknown = self._unknown(facts.selector)
         selector = {key: value for key, value in facts.selector.items() if key not in unknown}
         tolerations = [
@@ -184,12 +184,12 @@ class History:
     def _node(
         self,
         name: str,
-        facts: NodeFacts,
+        facts: TracedNodeFacts,
         daemons: Mapping[str, Mapping[str, int]],
         taken: float | None,
         still: float,
         ended: float,
-    ) -> NodeRow:
+    ) -> NodeTraceRow:
         """Return the row; `taken` is when the first pod was bound there."""
         created = min(facts.created or 0.0, ended)
         # The scheduler gives pods to nodes that are ready, and says so to the second; scrapes are further apart.
@@ -203,7 +203,7 @@ class History:
             for key, value in daemon.items():
                 together[key] += value
         gone = 0 < facts.last_seen < still
-        return NodeRow(
+        return NodeTraceRow(
             name=name,
             time_seconds=max(0.0, created - self._started),
             labels_json=_text({key: value for key, value in facts.labels.items() if value != name}),
@@ -217,13 +217,13 @@ class History:
             life_seconds=max(0.0, self._last(facts) - max(created, self._started)) if gone else None,
         )
 
-    def _end(self, facts: PodFacts, still: float) -> float | None:
+    def _end(self, facts: TracedPodFacts, still: float) -> float | None:
         """Return when the pod ended; None when it was there at the last scrape."""
         if facts.finished is not None:
             return facts.finished if facts.completed is None else facts.completed
         return self._last(facts) if 0 < facts.last_seen < still else None
 
-    def _last(self, facts: PodFacts | NodeFacts) -> float:
+    def _last(self, facts: TracedPodFacts | TracedNodeFacts) -> float:
         """Return when something has gone: between the last scrape that showed it and the next."""
         return facts.last_seen + self._scrape_seconds / 2
 
@@ -232,7 +232,7 @@ class History:
         """So late a node that was ready at the start is seen to be."""
         return 2 * self._scrape_seconds
 
-    def _taints(self, facts: NodeFacts) -> list[dict[str, str]]:
+    def _taints(self, facts: TracedNodeFacts) -> list[dict[str, str]]:
         """Return the lasting taints that the node had when it was seen last; none when no toleration is known."""
         if "tolerations_known" not in self._answered:
             return []

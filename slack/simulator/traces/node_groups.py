@@ -14,7 +14,7 @@ from typing import Any
 
 from slack.cluster.labels import INSTANCE_TYPE, NODE_GROUPS, ZONE
 from slack.cluster.node_prices import NO_PRICES, NodePrices
-from slack.simulator.traces.format import NodeRow, Trace
+from slack.simulator.traces.format import NodeTraceRow, Trace
 
 DEFAULT_START_UP_SECONDS = 90.0
 """Where the recording saw no node start."""
@@ -78,9 +78,9 @@ def node_groups(
         node_prices: of a file.
     """
     asked |= node_prices.label_keys
-    alike: dict[tuple[str, ...], list[NodeRow]] = defaultdict(list)
+    alike: dict[tuple[str, ...], list[NodeTraceRow]] = defaultdict(list)
     for node in trace.nodes:
-        labels = parsed(node.labels_json)
+        labels = parse_object(node.labels_json)
         kept = {key: value for key, value in labels.items() if key in asked or key in _GROUP_LABELS}
         alike[json.dumps(kept, sort_keys=True), node.taints_json, str(node.cpu_millis)].append(node)
     seen = start_up_seconds(trace)
@@ -116,8 +116,8 @@ def price_names(group: str, labels: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(filter(None, (labels.get(INSTANCE_TYPE), group)))
 
 
-def _of_one_size(nodes: list[NodeRow]) -> list[list[NodeRow]]:
-    groups: list[list[NodeRow]] = []
+def _of_one_size(nodes: list[NodeTraceRow]) -> list[list[NodeTraceRow]]:
+    groups: list[list[NodeTraceRow]] = []
     for node in sorted(nodes, key=lambda node: (node.memory_bytes, node.name)):
         if groups and node.memory_bytes <= groups[-1][0].memory_bytes * _SAME_SIZE:
             groups[-1].append(node)
@@ -126,8 +126,8 @@ def _of_one_size(nodes: list[NodeRow]) -> list[list[NodeRow]]:
     return groups
 
 
-def _allocatable(node: NodeRow) -> dict[str, int]:
-    return {"cpu": node.cpu_millis, "memory": node.memory_bytes, **parsed(node.requests_json)}
+def _allocatable(node: NodeTraceRow) -> dict[str, int]:
+    return {"cpu": node.cpu_millis, "memory": node.memory_bytes, **parse_object(node.requests_json)}
 
 
 def _least(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -135,12 +135,12 @@ def _least(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return {name: min(amounts.get(name, 0) for amounts in found) for name in sorted(set().union(*found))}
 
 
-def _daemons(nodes: Sequence[NodeRow]) -> dict[str, Any]:
+def _daemons(nodes: Sequence[NodeTraceRow]) -> dict[str, Any]:
     """Return the most that DaemonSets were seen to request on one of these nodes."""
     most: dict[str, int] = {}
     room = _least(map(_allocatable, nodes))
     for node in nodes:
-        for name, amount in parsed(node.daemon_json).items():
+        for name, amount in parse_object(node.daemon_json).items():
             most[name] = min(max(most.get(name, 0), amount), room.get(name, amount))
     return {"daemonPods": most.pop("pods", 0), "daemonRequests": quantities(most)}
 
@@ -152,10 +152,10 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 
 def _group_name(labels: Mapping[str, str]) -> str:
     parts = [labels[key] for key in _GROUP_LABELS if key in labels] or ["nodes"]
-    return named("-".join(parts))
+    return label_text("-".join(parts))
 
 
-def named(text: str) -> str:
+def label_text(text: str) -> str:
     """Return a text as a DNS label."""
     return _NOT_IN_NAME.sub("-", text.lower()).strip("-")[:58].rstrip("-") or "x"
 
@@ -166,7 +166,7 @@ def distinct(name: str, taken: Counter[str]) -> str:
     return name if taken[name] == 1 else f"{name}-{taken[name]}"
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
     """Return a JSON column's object."""
     found: dict[str, Any] = json.loads(text) if text else {}
     return found

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from slack.simulator.traces.format import METADATA_KEY, VERSION, InvalidTrace, NodeRow, PodRow, RowKind, Source, Trace
+from slack.simulator.traces.format import (
+    METADATA_KEY,
+    VERSION,
+    InvalidTrace,
+    NodeTraceRow,
+    PodTraceRow,
+    RowKind,
+    Source,
+    Trace,
+)
 from slack.simulator.traces.json_columns import COLUMNS as _JSON
 from slack.simulator.traces.json_columns import json_problem
 
@@ -37,8 +46,8 @@ _COLUMNS: tuple[tuple[str, str, bool], ...] = (
     ("ready_seconds", "double", True),
 )
 """Name, Arrow type, whether it may be null."""
-_OF_PODS = tuple(name for name, _, _ in _COLUMNS if name in PodRow.__dataclass_fields__)
-_OF_NODES = tuple(name for name, _, _ in _COLUMNS if name in NodeRow.__dataclass_fields__)
+_OF_PODS = tuple(name for name, _, _ in _COLUMNS if name in PodTraceRow.__dataclass_fields__)
+_OF_NODES = tuple(name for name, _, _ in _COLUMNS if name in NodeTraceRow.__dataclass_fields__)
 """Columns that are fields of the same name; a node's own name stands in `node`."""
 _NOT_NEGATIVE = ("time_seconds", "cpu_millis", "memory_bytes", "bound_seconds", "life_seconds", "ready_seconds")
 _AT_MOST = {"cpu_millis": 1_000_000_000, "memory_bytes": 1 << 50}
@@ -84,8 +93,8 @@ def read_trace(data: bytes, *, source: str) -> Trace:
         problems = _value_problems(table, (ended - started).total_seconds())
     if problems:
         raise InvalidTrace(tuple(problems), source)
-    pods: list[PodRow] = []
-    nodes: list[NodeRow] = []
+    pods: list[PodTraceRow] = []
+    nodes: list[NodeTraceRow] = []
     numbers = itertools.count(1)
     for batch in table.to_batches(10_000):
         for row, number in zip(batch.to_pylist(), numbers, strict=False):
@@ -102,34 +111,34 @@ def _schema() -> "pa.Schema":
     return pa.schema([pa.field(name, pa.type_for_alias(kind), nullable=null) for name, kind, null in _COLUMNS])
 
 
-def _time(row: PodRow | NodeRow) -> float:
+def _time(row: PodTraceRow | NodeTraceRow) -> float:
     return row.time_seconds
 
 
-def _pod_values(pod: PodRow) -> dict[str, Any]:
+def _pod_values(pod: PodTraceRow) -> dict[str, Any]:
     kind = RowKind.PLACEHOLDER if pod.placeholder else RowKind.POD
-    return {"kind": str(kind), **_written(pod, _OF_PODS)}
+    return {"kind": str(kind), **_column_text(pod, _OF_PODS)}
 
 
-def _node_values(node: NodeRow) -> dict[str, Any]:
-    return {"kind": str(RowKind.NODE), "node": node.name, **_written(node, _OF_NODES)}
+def _node_values(node: NodeTraceRow) -> dict[str, Any]:
+    return {"kind": str(RowKind.NODE), "node": node.name, **_column_text(node, _OF_NODES)}
 
 
-def _written(row: PodRow | NodeRow, columns: tuple[str, ...]) -> dict[str, Any]:
+def _column_text(row: PodTraceRow | NodeTraceRow, columns: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields that are columns; JSON of nothing, and no node, are null."""
     values = {name: getattr(row, name) for name in columns}
     return values | {name: None for name in (*_JSON, "node") if values.get(name) == ""}
 
 
-def _pod(row: dict[str, Any], number: int) -> PodRow:
-    return PodRow(placeholder=row["kind"] == RowKind.PLACEHOLDER, row=number, **_given(row, _OF_PODS))
+def _pod(row: dict[str, Any], number: int) -> PodTraceRow:
+    return PodTraceRow(placeholder=row["kind"] == RowKind.PLACEHOLDER, row=number, **_given_value(row, _OF_PODS))
 
 
-def _node(row: dict[str, Any], number: int) -> NodeRow:
-    return NodeRow(name=row["node"], row=number, **_given(row, _OF_NODES))
+def _node(row: dict[str, Any], number: int) -> NodeTraceRow:
+    return NodeTraceRow(name=row["node"], row=number, **_given_value(row, _OF_NODES))
 
 
-def _given(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
+def _given_value(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
     """Return the columns that are not null; for the others the field's default stands."""
     return {name: row[name] for name in columns if row[name] is not None}
 

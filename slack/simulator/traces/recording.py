@@ -18,7 +18,7 @@ from slack.cluster.identity import DAEMON, PLACEHOLDER, role_of, workload_of
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.requests import RequestError, allocatable_amounts, effective_requests
 from slack.cluster.selectors import label_keys
-from slack.simulator.traces.format import NodeRow, PodRow, Trace
+from slack.simulator.traces.format import NodeTraceRow, PodTraceRow, Trace
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 _LIVE_SECONDS = 2.5
@@ -28,7 +28,7 @@ _LIVE_SECONDS = 2.5
 @dataclass(slots=True)
 class _Pod:
     created: float
-    row: PodRow
+    row: PodTraceRow
     bound: float | None = None
     ended: float | None = None
     live: bool = False
@@ -41,7 +41,7 @@ class _Pod:
 @dataclass(slots=True)
 class _Node:
     created: float
-    row: NodeRow
+    row: NodeTraceRow
     ready: float | None = None
     ended: float | None = None
     live: bool = False
@@ -62,7 +62,7 @@ class _Daemons:
             self.most[name] = max(self.most.get(name, 0), sum(requests.get(name, 0) for requests in self.pods.values()))
 
 
-class Recording:
+class TraceRecording:
     """Pods and nodes of one cluster since `started_seconds` (Unix time)."""
 
     def __init__(self, started_seconds: float, placeholder_namespace: str = "resource-slack") -> None:
@@ -200,14 +200,14 @@ class Recording:
             return
         self._daemons.setdefault(spec.node_name, _Daemons()).add(uid, amounts)
 
-    def _pod_row(self, pod: wire.Pod, spec: wire.PodSpec, *, placeholder: bool) -> PodRow | None:
+    def _pod_row(self, pod: wire.Pod, spec: wire.PodSpec, *, placeholder: bool) -> PodTraceRow | None:
         try:
             amounts = effective_requests(spec, pod.status)
         except RequestError:
             self.unreadable += 1
             return None
         namespace, kind, name = workload_of(pod.metadata)
-        return PodRow(
+        return PodTraceRow(
             time_seconds=0.0,
             namespace=namespace,
             workload=f"{kind}/{name}",
@@ -231,7 +231,7 @@ class Recording:
         own = {key: value for key, value in (metadata.labels or {}).items() if key in keys}
         return self._text(own) or ("{}" if b'"labelSelector"' in affinity + spread else "")
 
-    def _node_row(self, node: wire.Node) -> NodeRow | None:
+    def _node_row(self, node: wire.Node) -> NodeTraceRow | None:
         try:
             amounts = allocatable_amounts(node.status.allocatable if node.status else None)
         except RequestError:
@@ -244,7 +244,7 @@ class Recording:
             for taint in (node.spec.taints if node.spec else None) or ()
             if not is_transient(taint.key)
         ]
-        return NodeRow(
+        return NodeTraceRow(
             name=name,
             time_seconds=0.0,
             labels_json=self._text({key: value for key, value in labels.items() if value != name}),
@@ -254,7 +254,7 @@ class Recording:
             requests_json=self._text(amounts),
         )
 
-    def _pod(self, pod: _Pod) -> PodRow:
+    def _pod(self, pod: _Pod) -> PodTraceRow:
         # Bound within the second in which the recording began: it was there already, as far as whole seconds tell.
         initial = pod.created < self.started and pod.bound is not None and pod.bound < self.started + 1
         began = max(self.started, pod.bound) if pod.bound is not None else None
@@ -266,7 +266,7 @@ class Recording:
             life_seconds=None if pod.ended is None or began is None else max(0.0, pod.ended - began),
         )
 
-    def _node(self, node: _Node) -> NodeRow:
+    def _node(self, node: _Node) -> NodeTraceRow:
         initial = node.created < self.started and node.ready is not None and node.ready <= self.started
         daemons = self._daemons.get(node.row.name)
         ready = None if node.ready is None or initial else max(0.0, node.ready - node.created)

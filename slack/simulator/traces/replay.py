@@ -16,8 +16,8 @@ from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.selectors import matches, term_keys
 from slack.simulator.scenario.scenario import InvalidScenario, Scenario, parse_scenario
-from slack.simulator.traces.format import InvalidTrace, PodRow, Trace
-from slack.simulator.traces.node_groups import distinct, named, node_groups, parsed, price_names, quantities
+from slack.simulator.traces.format import InvalidTrace, PodTraceRow, Trace
+from slack.simulator.traces.node_groups import distinct, label_text, node_groups, parse_object, price_names, quantities
 
 _NAMES_SHOWN = 12
 _LEFT_OUT_SHOWN = 5
@@ -25,9 +25,9 @@ WARM_UP = timedelta(minutes=20)
 """Long enough for nodes to start and for one unneeded time (10m) of the autoscaler to pass."""
 
 
-_Workloads = list[tuple[dict[str, Any], list[PodRow]]]
+_Workloads = list[tuple[dict[str, Any], list[PodTraceRow]]]
 """Each as a scenario has it, with its rows."""
-_LeftOut = list[tuple[dict[str, Any], list[PodRow], str]]
+_LeftOut = list[tuple[dict[str, Any], list[PodTraceRow], str]]
 """The same, with the reason."""
 
 
@@ -92,13 +92,13 @@ def scenario_of(
     document: dict[str, Any] = {
         "name": "recorded",
         "startsAt": (trace.started_at - warm_up).isoformat(),
-        "duration": _written(timedelta(seconds=math.ceil(trace.seconds)) + warm_up),
-        "warmUp": _written(warm_up),
+        "duration": _write(timedelta(seconds=math.ceil(trace.seconds)) + warm_up),
+        "warmUp": _write(warm_up),
         **({"currency": node_prices.currency} if node_prices.currency else {}),
         "nodeGroups": groups,
         "autoscaler": {"kind": "karpenter" if karpenter else "clusterAutoscaler"},
     }
-    scenario, kept, hopeless = _parsed(document, workloads, source)
+    scenario, kept, hopeless = _parse(document, workloads, source)
     notes += [f"{_pods(rows)} of {spec['name']} left out: {why}" for spec, rows, why in hopeless[:_LEFT_OUT_SHOWN]]
     if len(hopeless) > _LEFT_OUT_SHOWN:
         notes.append(f"{len(hopeless) - _LEFT_OUT_SHOWN} more workloads left out for such reasons")
@@ -106,7 +106,7 @@ def scenario_of(
     return Replayed(scenario, tuple(notes), {**document, "workloads": [spec for spec, _ in kept]}, left_out)
 
 
-def _parsed(document: Mapping[str, Any], workloads: _Workloads, source: str) -> tuple[Scenario, _Workloads, _LeftOut]:
+def _parse(document: Mapping[str, Any], workloads: _Workloads, source: str) -> tuple[Scenario, _Workloads, _LeftOut]:
     """Return the scenario of what fits, those workloads, and the others with the reason.
 
     One pod that no node seen could take (its node group had gone, or was never recorded) costs itself, not the
@@ -150,13 +150,13 @@ def _of_prices(groups: Sequence[Mapping[str, Any]], prices: Mapping[str, float],
         yield f"no price for {', '.join(free[:_NAMES_SHOWN])}{more}: these nodes count as free"
 
 
-def _written(value: timedelta) -> str:
+def _write(value: timedelta) -> str:
     return f"{round(value.total_seconds())}s"
 
 
-def _asked_labels(pods: Iterable[PodRow]) -> frozenset[str]:
+def _asked_labels(pods: Iterable[PodTraceRow]) -> frozenset[str]:
     """Return the label keys that some pod's node selector names."""
-    return frozenset(key for text in {pod.constraints_json for pod in pods} for key in _selector(parsed(text))[0])
+    return frozenset(key for text in {pod.constraints_json for pod in pods} for key in _selector(parse_object(text))[0])
 
 
 def _selector(constraints: Mapping[str, Any]) -> tuple[dict[str, str], bool]:
@@ -187,7 +187,7 @@ def _avoids_itself(terms: Iterable[Mapping[str, Any]], key: _Pods) -> bool:
     """Tell whether terms match the pods' own labels; if those are missing, the terms are left out."""
     if _lacks_labels(terms, key):
         return False
-    own = key.namespace, parsed(key.labels_json)
+    own = key.namespace, parse_object(key.labels_json)
     return any(matches(term, own, own, {}) for term in terms)
 
 
@@ -207,13 +207,13 @@ def _of_labels(left_out: Sequence[_Pods]) -> Iterator[str]:
 
 
 def _workloads(
-    pods: Sequence[PodRow], groups: Sequence[Mapping[str, Any]], warm_up: float, notes: list[str]
-) -> list[tuple[dict[str, Any], list[PodRow]]]:
+    pods: Sequence[PodTraceRow], groups: Sequence[Mapping[str, Any]], warm_up: float, notes: list[str]
+) -> list[tuple[dict[str, Any], list[PodTraceRow]]]:
     """Return workloads, each with its rows. Single pods of one form (bare pods, unique jobs) are one workload."""
-    alike: dict[_Pods, list[PodRow]] = defaultdict(list)
+    alike: dict[_Pods, list[PodTraceRow]] = defaultdict(list)
     for pod in pods:
         alike[_key(pod, pod.workload)].append(pod)
-    merged: dict[_Pods, list[PodRow]] = defaultdict(list)
+    merged: dict[_Pods, list[PodTraceRow]] = defaultdict(list)
     for key, rows in alike.items():
         kind = key.workload.partition("/")[0]
         single = len(rows) == 1 and kind not in ("deploy", "sts")
@@ -223,19 +223,19 @@ def _workloads(
     found = []
     unlabelled: list[_Pods] = []
     for key, rows in merged.items():
-        constraints = parsed(key.constraints_json)
+        constraints = parse_object(key.constraints_json)
         selector, whole = _selector(constraints)
-        name = distinct(named(key.workload.partition("/")[2]), names[key.namespace])
+        name = distinct(label_text(key.workload.partition("/")[2]), names[key.namespace])
         if not whole:
             notes.append(f"{key.namespace}/{key.workload}: its node affinity or topology spread is left out")
         apart = _apart(constraints)
         if _lacks_labels(apart, key):
             unlabelled.append(key)
-        requests = {"cpu": key.cpu_millis, "memory": key.memory_bytes, **parsed(key.requests_json)}
+        requests = {"cpu": key.cpu_millis, "memory": key.memory_bytes, **parse_object(key.requests_json)}
         spec = {
             "name": name,
-            "namespace": named(key.namespace),
-            "ownerKind": named(key.workload.partition("/")[0]),
+            "namespace": label_text(key.namespace),
+            "ownerKind": label_text(key.workload.partition("/")[0]),
             "requests": quantities(requests),
             "nodeSelector": selector,
             "tolerations": _tolerations(constraints, taints),
@@ -249,7 +249,7 @@ def _workloads(
     return found
 
 
-def _key(pod: PodRow, workload: str) -> _Pods:
+def _key(pod: PodTraceRow, workload: str) -> _Pods:
     return _Pods(
         pod.namespace,
         workload,
@@ -263,7 +263,7 @@ def _key(pod: PodRow, workload: str) -> _Pods:
     )
 
 
-def _arrival(row: PodRow, warm_up: float) -> tuple[float, float | None]:
+def _arrival(row: PodTraceRow, warm_up: float) -> tuple[float, float | None]:
     if row.initial:
         return 0.0, None if row.life_seconds is None else row.life_seconds + warm_up
     return row.time_seconds + warm_up, row.life_seconds
@@ -315,5 +315,5 @@ def _of_rows(problem: str, workloads: _Workloads) -> str:
     return f"column {column}{row} ({first.namespace}/{first.workload}): {why}"
 
 
-def _pods(rows: Sequence[PodRow]) -> str:
+def _pods(rows: Sequence[PodTraceRow]) -> str:
     return "1 pod" if len(rows) == 1 else f"{len(rows)} pods"

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slack.simulator.traces.state_metrics import Sample, label_map, resource, units
+from slack.simulator.traces.state_metrics import MetricSample, label_map, resource, units
 
 
 @dataclass(slots=True)
-class PodFacts:
+class TracedPodFacts:
     """A pod; times are Unix seconds."""
 
     info: Mapping[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class PodFacts:
     tolerations: set[tuple[str, str, str, str]] = field(default_factory=set)
     """Key, operator, value, effect."""
 
-    def take(self, query: str, sample: Sample) -> None:
+    def take(self, query: str, sample: MetricSample) -> None:
         """Take a sample of the answer to one of QUERIES."""
         labels = sample.labels
         match query:
@@ -77,7 +77,7 @@ class PodFacts:
 
 
 @dataclass(slots=True)
-class NodeFacts:
+class TracedNodeFacts:
     """A node; times are Unix seconds."""
 
     created: float | None = None
@@ -88,7 +88,7 @@ class NodeFacts:
     taints: dict[tuple[str, str, str], float] = field(default_factory=dict)
     """Key, value and effect, and when it was last seen."""
 
-    def take(self, query: str, sample: Sample) -> None:
+    def take(self, query: str, sample: MetricSample) -> None:
         """Take a sample of the answer to one of QUERIES."""
         match query:
             case "node_created":

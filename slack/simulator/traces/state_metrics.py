@@ -44,7 +44,7 @@ the scrape interval. kube_pod_resource_request is kube-scheduler's (/metrics/res
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     """One series' value."""
 
     labels: Mapping[str, str]
@@ -55,14 +55,14 @@ class Sample:
         return self.labels.get(f"exported_{name}") or self.labels.get(name, "")
 
 
-def spelled(key: str) -> str:
+def spell_label(key: str) -> str:
     """Return a label's key as kube-state-metrics spells it."""
     plain = re.sub(r"[^a-zA-Z0-9_]", "_", key)
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", plain).lower()
 
 
 _KNOWN_LABELS = {
-    spelled(key): key
+    spell_label(key): key
     for key in (
         HOSTNAME,
         ARCH,

@@ -18,7 +18,7 @@ from slack.audit.findings.sample import NodeFacts, Sample, Target
 from slack.audit.results.explanation import Explanation
 from slack.audit.results.source_kind import SourceKind
 from slack.cli.audit.explain import document, explain
-from slack.cli.audit.period_chart import RUNS, STOPS, fitted, lines, picture
+from slack.cli.audit.period_chart import RUNS, STOPS, fit_rows, lines, picture
 from slack.cli.audit.picture import title
 from slack.cli.commands import app
 from slack.cli.terminal.problems import UserError
@@ -222,7 +222,7 @@ def on_terminal(explanation: Explanation, width: int) -> list[str]:
     out = Console(width=width, color_system=None, highlight=False)
     with out.capture() as capture:
         for line in lines(explanation, width=width):
-            for row in fitted(line, out):
+            for row in fit_rows(line, out):
                 out.print(row, soft_wrap=True)
     return capture.get().splitlines()
 

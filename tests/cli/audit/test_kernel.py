@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from slack.audit.kernel.probe import ProbeResult, ProbeState
 from slack.audit.kernel.quota_bugs import kernel_verdict
 from slack.audit.kernel.states import KernelState
-from slack.cli.audit.kernel import grouped
+from slack.cli.audit.kernel import group_by_kernel
 from slack.cli.commands import app
 from tests.cli.conftest import Run
 from tests.kube.fake_api import FakeApi
@@ -63,7 +63,7 @@ def test_a_release_of_a_stranger_cannot_move_the_terminal(run: Run) -> None:
 
 
 def test_nodes_share_a_verdict_by_kernel_the_affected_first() -> None:
-    groups = grouped({"b": "6.12.1", "a": "6.12.1", "old": "4.18.20", "odd": "x"})
+    groups = group_by_kernel({"b": "6.12.1", "a": "6.12.1", "old": "4.18.20", "odd": "x"})
     assert [(group.verdict.state, group.nodes) for group in groups] == [
         (KernelState.AFFECTED, ("old",)),
         (KernelState.UNKNOWN, ("odd",)),

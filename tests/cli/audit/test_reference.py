@@ -13,7 +13,7 @@ from slack.audit.kernel.probe import ProbeResult, ProbeState
 from slack.cli.audit.explain import document as explain_document
 from slack.cli.audit.explain import explain
 from slack.cli.audit.export import document
-from slack.cli.audit.kernel import Group, features_of
+from slack.cli.audit.kernel import KernelGroup, features_of
 from slack.cli.audit.kernel import document as kernels_document
 from tests.cli.audit.build import container, kubelet_pods, look, pod, rose
 
@@ -59,7 +59,7 @@ def test_every_key_of_an_explanation_is_told_and_no_other() -> None:
 def test_every_key_about_kernels_is_told_and_no_other() -> None:
     from slack.audit.kernel.quota_bugs import kernel_verdict
 
-    group = Group(kernel_verdict("6.12.0"), ("node-1",))
+    group = KernelGroup(kernel_verdict("6.12.0"), ("node-1",))
     found = kernels_document((group,), ProbeResult(ProbeState.NOT_SHOWN, "", 50, 0, 0.5))
     assert told("kernels") == set(found) | (set(found["kernels"][0]) - told("kernel"))
     assert told("probe") == set(found["probe"])

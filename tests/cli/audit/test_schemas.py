@@ -23,7 +23,7 @@ from slack.cli.audit import sampling
 from slack.cli.audit.explain import document as explain_document
 from slack.cli.audit.explain import explain
 from slack.cli.audit.export import document
-from slack.cli.audit.kernel import Group
+from slack.cli.audit.kernel import KernelGroup
 from slack.cli.audit.kernel import document as kernels_document
 from slack.cli.documents import audit as documents
 from tests.audit.test_recorded_trees import RECORDED
@@ -69,7 +69,7 @@ def test_an_explanation_without_a_limit() -> None:
 
 
 def test_kernels_with_a_probe() -> None:
-    groups = [Group(kernel_verdict(release), ("node-1",)) for release in ("6.12.0", "4.18.0", "odd")]
+    groups = [KernelGroup(kernel_verdict(release), ("node-1",)) for release in ("6.12.0", "4.18.0", "odd")]
     found = kernels_document(tuple(groups), ProbeResult(ProbeState.NOT_SHOWN, "", 50, 0, 0.5))
     as_declared("audit-kernel", found)
     golden("audit-kernel", without_prose(found))

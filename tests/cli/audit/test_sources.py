@@ -227,7 +227,7 @@ def test_an_interrupt_does_not_wait_for_kubelets_that_do_not_answer(
 
         return tell
 
-    monkeypatch.setattr("slack.cli.terminal.progress.Steps.add", interrupted)
+    monkeypatch.setattr("slack.cli.terminal.progress.ProgressSteps.add", interrupted)
     began = time.monotonic()
     with source(tmp_path, cluster({"n1": healthy(), "n2": hangs})) as (found, _):
         with pytest.raises(KeyboardInterrupt):
@@ -323,7 +323,7 @@ def test_the_window_ends_where_nearly_all_series_have_values(lag: float, ends: i
 def test_what_the_machine_trusts_is_read_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock(wraps=ssl.create_default_context)
     monkeypatch.setattr(ssl, "create_default_context", made)
-    http_fetch._trusted.cache_clear()
+    http_fetch._trust_context.cache_clear()
     metrics = Metrics()
     asked(metrics)
     assert len(metrics.asked) > made.call_count == 1

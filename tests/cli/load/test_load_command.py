@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from slack.cli.load.report_text import lines, print_report, question
-from slack.cli.load.run import Asked, Finished
-from slack.cli.terminal.formats import Format
+from slack.cli.load.run import Finished, LoadRequest
+from slack.cli.terminal.formats import OutputKind
 from slack.loadtest.meter import LoadMeter
 from slack.loadtest.shape import LoadShape
 from tests.cli.conftest import Run
@@ -96,7 +96,7 @@ def test_nothing_is_made_where_nobody_can_say_yes(run: Run, tmp_path: Path) -> N
     assert "add --yes" in found.stderr
 
 
-ASKED = Asked("shop", "load", "pause", 3, {"cpu": "1"}, LoadShape.BURST, None, 300.0, 900.0)
+ASKED = LoadRequest("shop", "load", "pause", 3, {"cpu": "1"}, LoadShape.BURST, None, 300.0, 900.0)
 
 
 def finished(**changes: object) -> Finished:
@@ -140,7 +140,7 @@ def test_a_quota_and_what_is_left_are_told() -> None:
 
 
 def test_words_of_others_do_not_reach_the_terminals_cursor(capsys: pytest.CaptureFixture[str]) -> None:
-    print_report(finished(refusal="exceeded \x1b[2Jquota"), Format.TABLE)
+    print_report(finished(refusal="exceeded \x1b[2Jquota"), OutputKind.TABLE)
     assert "\x1b" not in capsys.readouterr().out
 
 

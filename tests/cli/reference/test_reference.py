@@ -10,7 +10,7 @@ import typer.main
 
 from slack.audit.api.crd import policy_crd, report_crd
 from slack.cli.commands import app
-from slack.cli.reference.command import Subject, written
+from slack.cli.reference.command import ReferenceSubject, render_page
 from slack.planner.policy.crd import crd
 from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.operator_settings import OperatorSettings
@@ -20,17 +20,17 @@ from slack.process.settings import declared_settings
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "reference"
 
 
-def page_of(subject: Subject) -> str:
-    return written(subject, typer.main.get_command(app))
+def page_of(subject: ReferenceSubject) -> str:
+    return render_page(subject, typer.main.get_command(app))
 
 
-@pytest.mark.parametrize("subject", Subject)
-def test_the_page_is_what_the_code_says(subject: Subject) -> None:
+@pytest.mark.parametrize("subject", ReferenceSubject)
+def test_the_page_is_what_the_code_says(subject: ReferenceSubject) -> None:
     assert (PAGES / f"{subject.value}.md").read_text() == page_of(subject), "run: make reference"
 
 
-@pytest.mark.parametrize("subject", Subject)
-def test_every_link_within_a_page_leads_somewhere(subject: Subject) -> None:
+@pytest.mark.parametrize("subject", ReferenceSubject)
+def test_every_link_within_a_page_leads_somewhere(subject: ReferenceSubject) -> None:
     page = page_of(subject)
     titles = {
         re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
@@ -42,14 +42,14 @@ def test_every_link_within_a_page_leads_somewhere(subject: Subject) -> None:
 
 
 def test_each_condition_has_one_row() -> None:
-    table = page_of(Subject.EVENTS).partition("What tools make of it")[0]
+    table = page_of(ReferenceSubject.EVENTS).partition("What tools make of it")[0]
     heads = re.findall(r"^\| (`\w+`) \|", table, re.MULTILINE)
     assert "`Ready`" in heads
     assert len(heads) == len(set(heads))
 
 
 def test_every_flag_of_every_command_is_there() -> None:
-    page = page_of(Subject.FLAGS)
+    page = page_of(ReferenceSubject.FLAGS)
     command = typer.main.get_command(app)
     for name, entry in getattr(command, "commands", {}).items():
         for below in getattr(entry, "commands", {"": entry}).values():
@@ -62,8 +62,10 @@ def test_every_flag_of_every_command_is_there() -> None:
         assert setting.flag in page
 
 
-@pytest.mark.parametrize(("subject", "kind"), [(Subject.SLACKPOLICY, crd), (Subject.CPUAUDITPOLICY, policy_crd)])
-def test_every_field_of_the_crd_is_there(subject: Subject, kind: Callable[[], dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("subject", "kind"), [(ReferenceSubject.SLACKPOLICY, crd), (ReferenceSubject.CPUAUDITPOLICY, policy_crd)]
+)
+def test_every_field_of_the_crd_is_there(subject: ReferenceSubject, kind: Callable[[], dict[str, Any]]) -> None:
     page = page_of(subject)
     schema = kind()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     for part in ("spec", "status"):
@@ -72,7 +74,7 @@ def test_every_field_of_the_crd_is_there(subject: Subject, kind: Callable[[], di
 
 
 def test_every_field_of_a_report_is_there_and_what_is_everywhere_is_not() -> None:
-    page = page_of(Subject.CPUAUDITREPORT)
+    page = page_of(ReferenceSubject.CPUAUDITREPORT)
     schema = report_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     told = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     assert told >= set(schema) - {"apiVersion", "kind", "metadata"}
@@ -81,11 +83,11 @@ def test_every_field_of_a_report_is_there_and_what_is_everywhere_is_not() -> Non
 
 
 def test_amounts_of_cpu_are_shown_as_one_writes_them() -> None:
-    assert "| `maxLimitPerContainer` | amount of CPU | `4` |" in page_of(Subject.CPUAUDITPOLICY)
+    assert "| `maxLimitPerContainer` | amount of CPU | `4` |" in page_of(ReferenceSubject.CPUAUDITPOLICY)
 
 
 def test_every_setting_of_the_auditors_processes_is_there() -> None:
-    page = page_of(Subject.FLAGS)
+    page = page_of(ReferenceSubject.FLAGS)
     for title, kind in (("agent", AgentSettings), ("controller", ControllerSettings)):
         section = page.partition(f"\n## Settings of the audit {title}\n")[2].partition("\n## ")[0]
         for condition in declared_settings(kind):
@@ -100,6 +102,6 @@ def test_every_metric_and_every_reason_is_there() -> None:
     from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
     from slack_operator.placeholders.metrics import described
 
-    metrics, events = page_of(Subject.METRICS), page_of(Subject.EVENTS)
+    metrics, events = page_of(ReferenceSubject.METRICS), page_of(ReferenceSubject.EVENTS)
     assert all(f"`{family.name}`" in metrics for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES))
     assert all(f"`{reason.name}`" in events for reason in REASONS)

@@ -5,23 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from slack.cli.simulation.comparison import Compared
+from slack.cli.simulation.comparison import ComparedVariant
 from slack.cli.simulation.rate_reports import caution, interval_text, print_curve, print_tuned
 from slack.cli.simulation.reports import print_runs
 from slack.simulator.model.result import WorkloadResult
-from slack.simulator.runs.curve import Point, TrialResult
+from slack.simulator.runs.curve import CurvePoint, TrialResult
 from slack.simulator.runs.repeated import Repeated
 from slack.simulator.runs.tune import Tuned
 from tests.simulator.toys import result
 
 
-def line(label: str, pods: int, *, recreated: int = 0) -> Compared:
+def line(label: str, pods: int, *, recreated: int = 0) -> ComparedVariant:
     plain = result()
     api = WorkloadResult("shop/deploy/api", pods, pods, pods // 2, 0.1, 30.0, 60.0, 61.0, 600.0)
     idle = replace(api, workload="shop/deploy/idle", pods=0, instant=0)
     total = replace(plain.total, recreated=recreated, recreated_instant=recreated // 2)
     run = replace(plain, total=total, workloads=(api, idle), scale_ups=7, scale_up_decisions=2, placeholders_drained=5)
-    return Compared(label, label, Repeated((run,)))
+    return ComparedVariant(label, label, Repeated((run,)))
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
 
 
-def printed(capsys: pytest.CaptureFixture[str], *lines: Compared) -> str:
+def printed(capsys: pytest.CaptureFixture[str], *lines: ComparedVariant) -> str:
     print_runs(lines, "", 2.0)
     return capsys.readouterr().out
 
@@ -108,8 +108,10 @@ def test_a_choice_of_rate_0_is_said_to_need_no_slack(capsys: pytest.CaptureFixtu
     assert "instead" not in shown
 
 
-def point(rate: float, *ratios: float) -> Point:
-    return Point.of([TrialResult(rate, i, 10, ratio, 100.0 + rate, 0.5, 1.0, 5.0) for i, ratio in enumerate(ratios, 1)])
+def point(rate: float, *ratios: float) -> CurvePoint:
+    return CurvePoint.of(
+        [TrialResult(rate, i, 10, ratio, 100.0 + rate, 0.5, 1.0, 5.0) for i, ratio in enumerate(ratios, 1)]
+    )
 
 
 def test_a_choice_is_cautioned_where_chance_may_miss_the_goal() -> None:

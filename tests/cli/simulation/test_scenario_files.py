@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slack.simulator.traces.format import PodRow
+from slack.simulator.traces.format import PodTraceRow
 from slack.simulator.traces.parquet import write_trace
 from tests.cli.conftest import ROOT, Run
 from tests.simulator.trace_rows import burst_trace, node, pod, trace
@@ -130,7 +130,7 @@ def test_a_recording_in_which_no_pod_came_is_told_before_anything_is_played(run:
     ],
 )
 def test_what_a_traces_json_cannot_be_is_refused_with_column_and_row(
-    run: Run, tmp_path: Path, row: PodRow, said: str
+    run: Run, tmp_path: Path, row: PodTraceRow, said: str
 ) -> None:
     (tmp_path / "day.parquet").write_bytes(write_trace(trace(row, node())))
     found = run("tune", "--from-trace", "day.parquet")

@@ -9,7 +9,7 @@ import pytest
 
 from slack.cluster.hold import Hold
 from slack.health.answer import Health
-from slack.health.observation import Observation, Placeholder
+from slack.health.observation import ObservedPlaceholder, StatusObservation
 from slack.health.verdict import assess
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.rules import Alert
@@ -44,12 +44,12 @@ def column(item: dict[str, Any], name: str) -> str | None:
 def status_command(world: Cluster) -> Health:
     item = world.item()
     pods = tuple(
-        Placeholder("web", pod["metadata"]["labels"]["resource-slack.io/shape"], pod["spec"].get("nodeName"))
+        ObservedPlaceholder("web", pod["metadata"]["labels"]["resource-slack.io/shape"], pod["spec"].get("nodeName"))
         for pod in world.placeholders().values()
     )
     now = datetime.fromtimestamp(world.wall.now, UTC)
     held = lease(age=2.0 if world.leading else VACANT_SECONDS, now=now)
-    seen = Observation((item,), True, pods, held, True, 1, ())
+    seen = StatusObservation((item,), True, pods, held, True, 1, ())
     return assess(seen, now=world.wall.now, namespace=NAMESPACE, lease_name="resource-slack")
 
 

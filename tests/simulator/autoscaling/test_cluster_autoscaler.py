@@ -11,7 +11,7 @@ from slack.planner.model.result import Answer
 from slack.simulator.autoscaling.cluster_autoscaler import estimate
 from slack.simulator.autoscaling.packing import Space
 from slack.simulator.autoscaling.scale_down import crop, unneeded_nodes_limit
-from slack.simulator.model.kinds import Kind
+from slack.simulator.model.kinds import PodKind
 from slack.simulator.model.state import LEAVING, READY, STARTING
 from slack.simulator.runs.engine import Simulation
 from tests.simulator.build import Json, advance, at, group, places, replicas, simulation, static, workload
@@ -33,7 +33,7 @@ def _nodes(sim: Simulation, state: int = READY) -> int:
 def _events(sim: Simulation) -> list[tuple[str, Answer]]:
     events: list[tuple[str, Answer]] = []
 
-    def on_answer(kind: Kind, answer: Answer, message: str) -> None:
+    def on_answer(kind: PodKind, answer: Answer, message: str) -> None:
         events.append((kind.name.split("/")[-1], answer))
 
     sim.autoscaler._on_answer = on_answer

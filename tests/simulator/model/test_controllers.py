@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from slack.simulator.model.hpa import Scaler, recommended
+from slack.simulator.model.hpa import Scaler, recommended_replicas
 from slack.simulator.model.overprovisioner import proportional_replicas
 from slack.simulator.model.replicaset import removal_order
-from slack.simulator.scenario.arrivals import drawn
+from slack.simulator.scenario.arrivals import draw_arrivals
 from slack.simulator.scenario.inventory import Workload
 from slack.simulator.scenario.load import Hpa
 from slack.simulator.scenario.slack_kinds import Proportional
@@ -52,7 +52,7 @@ def test_removal_order_pending_then_deletion_cost_then_colocated_then_newest() -
     ],
 )
 def test_hpa_formula_ceil_of_current_times_metric_by_target(current: int, ready: int, load: int, expected: int) -> None:
-    assert recommended(current=current, ready=ready, load=load, target_per_pod=100, tolerance=0.1) == expected
+    assert recommended_replicas(current=current, ready=ready, load=load, target_per_pod=100, tolerance=0.1) == expected
 
 
 def _hpa(points: list[tuple[float, float]], **changes: object) -> Scaler:
@@ -118,7 +118,7 @@ def test_baselines_keep_their_pods() -> None:
 
 def _drawn(arrivals: dict[str, object], hours: float, seed: int = 1) -> np.ndarray:
     spec = Workload.model_validate({"name": "w", "requests": {"cpu": "1"}, "arrivals": arrivals})
-    return drawn(spec, hours * 3600, np.random.default_rng(seed))[0]
+    return draw_arrivals(spec, hours * 3600, np.random.default_rng(seed))[0]
 
 
 def test_arrivals_have_their_rate_and_are_sorted() -> None:
@@ -139,7 +139,7 @@ def test_bursts_jobs_and_replay_come_when_they_are_told_to() -> None:
     spec = Workload.model_validate(
         {"name": "w", "requests": {}, "arrivals": {"kind": "replay", "rows": [[9, 5], [3, None], [4000, 1]]}}
     )
-    times, lives = drawn(spec, 3600, np.random.default_rng(1))
+    times, lives = draw_arrivals(spec, 3600, np.random.default_rng(1))
     assert times.tolist() == [3, 9]
     assert lives.tolist() == [np.inf, 5]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slack.simulator.model.forms import TELL_SECONDS, planned
-from slack.simulator.model.kinds import Role
+from slack.simulator.model.kinds import PodRole
 from slack.simulator.model.state import READY, STARTING
 from slack.simulator.runs.engine import Simulation
 from tests.simulator.build import advance, at, group, scenario, simulation, workload
@@ -42,7 +42,7 @@ def _nodes(sim: Simulation) -> int:
 
 def _placeholders(sim: Simulation) -> list[int]:
     kinds = sim.cluster.kinds
-    return [pod for pod in sim.cluster.alive() if kinds[sim.cluster.kind_of[pod]].role is Role.PLACEHOLDER]
+    return [pod for pod in sim.cluster.alive() if kinds[sim.cluster.kind_of[pod]].role is PodRole.PLACEHOLDER]
 
 
 def _numbers(sim: Simulation) -> set[int]:
@@ -88,7 +88,7 @@ def test_nodes_go_when_the_placeholders_go(autoscaler: dict[str, Any]) -> None:
     advance(sim, 1200)
     assert _nodes(sim) == 2
 
-    (kind,) = (kind for kind in sim.cluster.kinds.table if kind.role is Role.PLACEHOLDER)
+    (kind,) = (kind for kind in sim.cluster.kinds.table if kind.role is PodRole.PLACEHOLDER)
     sim.clock.after(0.0, lambda _: sim.sets.scale(kind, 0, sim.clock.now))
     advance(sim, 1500)
 

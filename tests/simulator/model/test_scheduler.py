@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from slack.cluster.snapshot import IntArray
-from slack.simulator.model.kinds import Kind
+from slack.simulator.model.kinds import PodKind
 from slack.simulator.model.node_choice import NodeScoring, Placer
 from slack.simulator.model.preemption import Preemption
-from slack.simulator.model.state import Cluster
+from slack.simulator.model.state import ModelledCluster
 from slack.simulator.runs.engine import Simulation
 from tests.simulator.build import advance, at, group, places, pods, replicas, scenario, simulation, static, workload
 
@@ -52,7 +52,7 @@ def test_least_allocated_by_hand() -> None:
     assert Placer(sim.cluster, "leastAllocated").scores(kind).tolist() == [75 - 300]
 
 
-def _last_node_first(cluster: Cluster, row: int, now: float) -> IntArray:
+def _last_node_first(cluster: ModelledCluster, row: int, now: float) -> IntArray:
     return np.arange(cluster.size, dtype=np.int64)
 
 
@@ -76,7 +76,7 @@ def test_a_scoring_function_takes_the_place_of_the_stock_scores_or_stands_beside
 def test_a_scoring_function_knows_pod_and_time_and_filters_and_taints_hold_beside_it() -> None:
     asked = []
 
-    def score(cluster: Cluster, row: int, now: float) -> IntArray:
+    def score(cluster: ModelledCluster, row: int, now: float) -> IntArray:
         asked.append((cluster.kinds[cluster.kind_of[row]].name, now))
         return np.array([10, 100, 90])
 
@@ -184,7 +184,7 @@ def test_pods_with_preemption_policy_never_displace_nobody() -> None:
     assert sim.meter.counters["displaced"] == 0
 
 
-def _standing(*nodes: list[tuple[str, str, int]]) -> tuple[Preemption, Kind, list[list[int]]]:
+def _standing(*nodes: list[tuple[str, str, int]]) -> tuple[Preemption, PodKind, list[list[int]]]:
     """Nodes filled by hand with (cpu, name, priority) in order of start; a preemptor of 2 cpu, priority 0."""
     names = {(cpu, name, priority) for node in nodes for cpu, name, priority in node}
     sim = simulation(
@@ -206,7 +206,7 @@ def _standing(*nodes: list[tuple[str, str, int]]) -> tuple[Preemption, Kind, lis
     return Preemption(cluster, np.random.default_rng(1)), kinds["preemptor"], rows
 
 
-def _node(preemption: Preemption, kind: Kind) -> int:
+def _node(preemption: Preemption, kind: PodKind) -> int:
     chosen = preemption.choose(kind, -1)
     assert chosen is not None
     return chosen.node

@@ -8,7 +8,7 @@ import pytest
 from slack.cluster.labels import LABEL_HOLD, UNBOUND, ZONE
 from slack.cluster.snapshot import Snapshot
 from slack.planner.objects.manifests import replica_set_name
-from slack.simulator.model.kinds import Role
+from slack.simulator.model.kinds import PodRole
 from slack.simulator.model.snapshot_view import SnapshotView
 from slack.simulator.model.state import READY
 from slack.simulator.runs.engine import Simulation
@@ -45,7 +45,7 @@ def _objects(sim: Simulation, epoch: float) -> list[Json]:
         cpu, memory = f"{kind.requests[0]}m", str(kind.requests[1])
         node = cluster.names[cluster.node_of[row]] if cluster.node_of[row] >= 0 else None
         created = _text(epoch + cluster.created[row])
-        if kind.role is Role.REAL:
+        if kind.role is PodRole.REAL:
             name = kind.name.split("/")[-1]
             selector = dict(kind.constraints.node_selector) or None
             items.append(

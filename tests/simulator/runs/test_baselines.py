@@ -11,13 +11,13 @@ from slack.simulator.runs.baselines import (
     InvalidVariant,
     Variant,
     default_reference,
-    described,
     equal_cost,
-    priced,
     reference_of,
+    slack_word,
     variant,
     variants,
     with_hold,
+    with_known_prices,
     with_rate,
 )
 from slack.simulator.scenario.slack_kinds import Policies, Proportional, Static
@@ -65,7 +65,7 @@ def test_an_objective_takes_the_place_of_a_rate_and_a_rate_that_of_an_objective(
     spec = aimed.scenario.slack.policies[0].spec
     assert spec.objective is not None
     assert (spec.objective.instant_start, spec.extra_capacity.min_rate) == (0.99, None)
-    assert described(aimed.scenario) == "objective=0.99"
+    assert slack_word(aimed.scenario) == "objective=0.99"
     rated = variant("rate=0.2", aimed.scenario).scenario.slack
     assert isinstance(rated, Policies)
     assert rated.policies[0].spec.objective is None
@@ -108,18 +108,18 @@ def test_a_word_that_cannot_be_read_says_what_would_be_right(words: str, said: s
 
 
 def test_without_prices_cost_is_in_node_hours_and_with_them_in_their_currency() -> None:
-    changed, currency = priced(scenario())
+    changed, currency = with_known_prices(scenario())
     assert currency == NODE_HOURS
     assert changed.node_groups[0].price_per_hour == 1.0
-    assert priced(changed) == (changed, "")
-    assert priced(changed.model_copy(update={"currency": "EUR"}))[1] == "EUR"
+    assert with_known_prices(changed) == (changed, "")
+    assert with_known_prices(changed.model_copy(update={"currency": "EUR"}))[1] == "EUR"
 
 
 def test_nodes_of_several_sizes_cost_core_hours_without_prices() -> None:
     played = scenario()
     first = played.node_groups[0]
     larger = first.model_copy(update={"name": "larger", "allocatable": {**first.allocatable, "cpu": 8000}})
-    changed, currency = priced(played.model_copy(update={"node_groups": (first, larger)}))
+    changed, currency = with_known_prices(played.model_copy(update={"node_groups": (first, larger)}))
     assert currency == CORE_HOURS
     assert [group.price_per_hour for group in changed.node_groups] == [4.0, 8.0]
 
@@ -211,4 +211,4 @@ def test_a_label_tells_what_the_word_leaves_open(slack: dict[str, Any], word: st
 
 def test_a_slack_is_described_by_the_word_that_makes_it() -> None:
     for word in ("none", "rate=0.1", "rate=0.1+cover=Largest", "static=10x500m/1Gi", "proportional=1x500m/1Gi/4nodes"):
-        assert described(variant(word, scenario()).scenario) == word
+        assert slack_word(variant(word, scenario()).scenario) == word

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.simulator.model.clock import Clock
-from slack.simulator.model.kinds import Role
+from slack.simulator.model.kinds import PodRole
 from slack.simulator.model.result import Churn
 from slack.simulator.runs.engine import Simulation, simulate
 from slack.simulator.scenario.scenario import InvalidScenario
@@ -220,10 +220,10 @@ def test_the_operator_lowers_slack_to_its_floor_with_the_load() -> None:
         duration="2h",
     )
     advance(sim, 1700)
-    before = sim.cluster.asked_total[Role.PLACEHOLDER][0]
+    before = sim.cluster.asked_total[PodRole.PLACEHOLDER][0]
     assert before >= 1200
     advance(sim, 7100)
-    assert 0 < sim.cluster.asked_total[Role.PLACEHOLDER][0] < before
+    assert 0 < sim.cluster.asked_total[PodRole.PLACEHOLDER][0] < before
     assert sum(sim.cluster.group_counts) < 4
 
 
@@ -236,7 +236,7 @@ def test_a_displaced_placeholder_is_made_again_and_the_others_keep_their_place()
         slack={"kind": "policies", "policies": [{"spec": {"extraCapacity": {"minRate": 0.3}}}]},
     )
     advance(sim, 999)
-    name = next(k.name for k in sim.cluster.kinds.table if k.role is Role.PLACEHOLDER).split("/")[-1]
+    name = next(k.name for k in sim.cluster.kinds.table if k.role is PodRole.PLACEHOLDER).split("/")[-1]
     before = {sim.cluster.number[p] for p in pods(sim, name)}
     advance(sim, 1005)
     after = {sim.cluster.number[p] for p in pods(sim, name)}
@@ -266,7 +266,7 @@ def test_what_is_made_though_as_much_was_there_is_neither_growth_nor_a_refill() 
         nodeGroups=[group(initial=3)], workloads=[workload(arrivals=at(0, size=4))], slack=POLICIES, warmUp="1m"
     )
     advance(sim, 120)
-    kind = next(k for k in sim.cluster.kinds.table if k.role is Role.PLACEHOLDER and sim.sets.replicas[k.index])
+    kind = next(k for k in sim.cluster.kinds.table if k.role is PodRole.PLACEHOLDER and sim.sets.replicas[k.index])
     sim.sets.scale(kind, sim.sets.replicas[kind.index] + 1, sim.clock.now)
     assert (sim.meter.counters["created"], sim.meter.counters["grown"], sim.meter.counters["other"]) == (1, 0, 1)
 
@@ -281,7 +281,7 @@ def test_a_reserved_deployment_gets_mirrors_that_avoid_its_pods() -> None:
         },
     )
     advance(sim, 120)
-    mirrors = [p for p in sim.cluster.alive() if sim.cluster.kinds[sim.cluster.kind_of[p]].role is Role.PLACEHOLDER]
+    mirrors = [p for p in sim.cluster.alive() if sim.cluster.kinds[sim.cluster.kind_of[p]].role is PodRole.PLACEHOLDER]
     assert len(mirrors) == 1
     taken = {sim.cluster.node_of[p] for p in pods(sim, "db")}
     assert sim.cluster.node_of[mirrors[0]] in {0, 1, 2} - taken

@@ -3,8 +3,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from slack.planner.policy.spec import parse_policy
-from slack.simulator.runs.baselines import priced, with_rate
-from slack.simulator.runs.curve import GivenUp, NothingMeasured, Point, Trial, TrialResult, curve
+from slack.simulator.runs.baselines import with_known_prices, with_rate
+from slack.simulator.runs.curve import CurvePoint, GivenUp, NothingMeasured, Trial, TrialResult, curve
 from slack.simulator.runs.engine import simulate
 from slack.simulator.runs.estimate import Estimate
 from slack.simulator.runs.tune import policies, tune
@@ -134,11 +134,11 @@ def test_a_curve_has_its_rates_in_order_and_its_runs_in_order_of_seed() -> None:
 
 
 def test_a_run_without_pods_has_no_say_in_the_ratio_but_costs() -> None:
-    point = Point.of([result(0.1, 1, 0.8, 10.0), result(0.1, 2, 1.0, 30.0, pods=0)])
+    point = CurvePoint.of([result(0.1, 1, 0.8, 10.0), result(0.1, 2, 1.0, 30.0, pods=0)])
     assert (point.instant_start_ratio, point.cost_per_month) == (0.8, 20.0)
     assert [run["instant_start_ratio"] for run in point.to_dict()["runs"]] == [0.8, None]
     with pytest.raises(NothingMeasured, match="no pod comes in the measured time"):
-        Point.of([result(0.1, 1, 1.0, pods=0)])
+        CurvePoint.of([result(0.1, 1, 1.0, pods=0)])
 
 
 def test_a_scenario_in_which_no_pod_comes_is_played_once_a_seed_and_not_at_every_rate() -> None:
@@ -163,7 +163,7 @@ def test_the_exact_way_gives_every_rate_the_same_seeds() -> None:
 
 @pytest.mark.thorough
 def test_on_real_runs_it_finds_what_trying_them_all_finds() -> None:
-    toy, _ = priced(scenario())
+    toy, _ = with_known_prices(scenario())
     step = 0.1
 
     def run(trials: Sequence[Trial]) -> Iterator[TrialResult]:

@@ -2,21 +2,21 @@ import json
 
 import pytest
 
-from slack.simulator.traces.format import NodeRow, PodRow, Trace
-from slack.simulator.traces.history import History
+from slack.simulator.traces.format import NodeTraceRow, PodTraceRow, Trace
+from slack.simulator.traces.history import TraceHistory
 from slack.simulator.traces.parquet import read_trace, write_trace
-from slack.simulator.traces.state_metrics import Sample, spelled
+from slack.simulator.traces.state_metrics import MetricSample, spell_label
 
 START = 1_768_000_000.0
 API = {"namespace": "shop", "pod": "api-x", "uid": "1"}
 
 
-def series(value: float, /, **labels: str) -> list[Sample]:
-    return [Sample(labels, value)]
+def series(value: float, /, **labels: str) -> list[MetricSample]:
+    return [MetricSample(labels, value)]
 
 
-def history() -> History:
-    found = History(START)
+def history() -> TraceHistory:
+    found = TraceHistory(START)
     found.add("node_created", series(START - 900, node="n-0"))
     found.add("node_last_seen", series(START + 3600, node="n-0"))
     for resource, value in (("cpu", 3.92), ("memory", 1e10), ("pods", 58.0), ("nvidia_com_gpu", 1.0)):
@@ -30,12 +30,12 @@ def history() -> History:
     return found
 
 
-def pod_of(found: Trace) -> PodRow:
+def pod_of(found: Trace) -> PodTraceRow:
     (row,) = found.pods
     return row
 
 
-def node_of(found: Trace) -> NodeRow:
+def node_of(found: Trace) -> NodeTraceRow:
     (row,) = found.nodes
     return row
 
@@ -81,7 +81,7 @@ def test_when_nobody_scraped_at_the_end_nothing_ended_by_it() -> None:
     found.add("pod_scheduled", series(START + 100, **API))
     found.add("pod_last_seen", series(START + 1800, **API))
     found.add("node_last_seen", series(START + 1800, node="n-0"))
-    later = History(START)
+    later = TraceHistory(START)
     assert pod_of(found.trace(START + 3600)).life_seconds is not None  # the node was seen at 3600
     for query, value, labels in (
         ("pod_created", START + 60, API),
@@ -95,10 +95,10 @@ def test_when_nobody_scraped_at_the_end_nothing_ended_by_it() -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_a_pods_two_infos_the_one_with_its_node_counts(order: int) -> None:
-    found = History(START)
+    found = TraceHistory(START)
     found.add("pod_created", series(START + 60, **API))
     found.add("pod_scheduled", series(START + 61, **API))
-    infos = [Sample(API, 1.0), Sample({**API, "node": "n-0"}, 1.0)]
+    infos = [MetricSample(API, 1.0), MetricSample({**API, "node": "n-0"}, 1.0)]
     found.add("pod_info", infos[::order])
     assert pod_of(found.trace(START + 3600)).node == "n-0"
 
@@ -158,14 +158,14 @@ SCRAPED = {
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_containers_and_nodes_that_prometheus_renamed_are_the_objects(order: int) -> None:
-    found = History(START)
+    found = TraceHistory(START)
     found.add("pod_created", series(START + 60, **SCRAPED))
     found.add("pod_scheduled", series(START + 150, **SCRAPED))
     for container in "ab":
         found.add("pod_requests", series(0.25, **SCRAPED, exported_container=container, resource="cpu"))
     found.add("pod_init_requests", series(0.75, **SCRAPED, exported_container="i", resource="cpu"))
-    pending = Sample({**SCRAPED, "created_by_kind": "<none>"}, 1)
-    found.add("pod_info", [pending, Sample({**pending.labels, "exported_node": "n-1"}, 1)][::order])
+    pending = MetricSample({**SCRAPED, "created_by_kind": "<none>"}, 1)
+    found.add("pod_info", [pending, MetricSample({**pending.labels, "exported_node": "n-1"}, 1)][::order])
     row = pod_of(found.trace(START + 3600))
     assert (row.namespace, row.workload, row.cpu_millis, row.node) == ("shop", "pod/api-x", 750, "n-1")
 
@@ -182,7 +182,7 @@ def test_sidecars_count_beside_containers_and_beside_init_containers() -> None:
     assert pod_of(found.trace(START + 3600)).cpu_millis == 2300
 
 
-def constrained() -> History:
+def constrained() -> TraceHistory:
     found = history()
     found.add("pod_info", series(1, **API, node="n-0", created_by_kind="StatefulSet", priority_class="gold"))
     found.add("pod_selectors", series(1, **API, nodeselector_disk="ssd", nodeselector_x="y"))
@@ -216,7 +216,7 @@ def test_without_tolerations_no_taint_keeps_pods_away() -> None:
 
 
 def test_what_only_flags_show_is_named_with_the_flag() -> None:
-    found = History(START)
+    found = TraceHistory(START)
     found.add("node_created", series(START - 900, node="n-0"))
     said = "\n".join(found.notes())
     assert "--metric-labels-allowlist=nodes=[*]" in said
@@ -238,7 +238,7 @@ def test_system_priorities_have_their_values() -> None:
     ],
 )
 def test_keys_are_spelled_as_kube_state_metrics_does(key: str, name: str) -> None:
-    assert spelled(key) == name
+    assert spell_label(key) == name
 
 
 def test_a_node_keeps_what_names_its_group() -> None:

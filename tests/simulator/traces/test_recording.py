@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from slack.cluster import wire
-from slack.simulator.traces.format import NodeRow, PodRow
-from slack.simulator.traces.recording import Recording
+from slack.simulator.traces.format import NodeTraceRow, PodTraceRow
+from slack.simulator.traces.recording import TraceRecording
 
 START = 1_768_000_000.0
 
@@ -76,18 +76,18 @@ def node(name: str, created: float, ready: float | None = None) -> wire.Node:
     return msgspec.json.decode(msgspec.json.encode(raw), type=wire.Node)
 
 
-def one_pod(recording: Recording, now: float = 100.0) -> PodRow:
+def one_pod(recording: TraceRecording, now: float = 100.0) -> PodTraceRow:
     (row,) = recording.trace(START + now).pods
     return row
 
 
-def one_node(recording: Recording, now: float = 100.0) -> NodeRow:
+def one_node(recording: TraceRecording, now: float = 100.0) -> NodeTraceRow:
     (row,) = recording.trace(START + now).nodes
     return row
 
 
 def test_a_gated_pod_arrives_when_its_gates_are_removed() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     gates = {"schedulingGates": [{"name": "queue"}]}
     recording.pod_seen(held("a", 10, **gates), START + 10.2)
     recording.pod_seen(held("never", 10, **gates), START + 10.2)
@@ -99,7 +99,7 @@ def test_a_gated_pod_arrives_when_its_gates_are_removed() -> None:
 
 
 def test_a_gated_pod_that_has_gone_unseen_is_forgotten() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.pod_seen(held("a", 10, schedulingGates=[{"name": "queue"}]), START + 10.2)
     recording.begin()
     recording.end_pods(recording.generation, START + 20)
@@ -108,7 +108,7 @@ def test_a_gated_pod_that_has_gone_unseen_is_forgotten() -> None:
 
 
 def test_a_queue_of_another_scheduler_that_never_starts_is_no_arrival() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.pod_seen(held("queued", 10, schedulerName="volcano"), START + 10.2)
     recording.pod_seen(held("started", 10, schedulerName="volcano"), START + 10.2)
     recording.pod_seen(held("started", 10, schedulerName="volcano", nodeName="n"), START + 12.2)
@@ -116,7 +116,7 @@ def test_a_queue_of_another_scheduler_that_never_starts_is_no_arrival() -> None:
 
 
 def test_a_pod_that_is_seen_to_come_is_timed_finer_than_the_apis_seconds() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.pod_seen(pod("a", 10), START + 10.4)
     recording.pod_seen(pod("a", 10, on="n", bound=11), START + 11.1)
     recording.pod_seen(pod("a", 10, on="n", bound=11), START + 41.1, gone=True)
@@ -127,7 +127,7 @@ def test_a_pod_that_is_seen_to_come_is_timed_finer_than_the_apis_seconds() -> No
 
 
 def test_what_a_pod_asks_for_is_kept() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.pod_seen(pod("a", 10), START + 10.4)
     row = one_pod(recording)
     assert (row.namespace, row.workload, row.cpu_millis, row.memory_bytes) == ("shop", "deploy/api", 250, 64 << 20)
@@ -137,7 +137,7 @@ def test_what_a_pod_asks_for_is_kept() -> None:
 
 
 def test_a_pod_that_was_there_is_initial_and_lives_from_the_start() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.pod_seen(pod("a", -500, on="n", bound=-490), START + 1)
     recording.pod_seen(pod("a", -500, on="n", bound=-490), START + 60, gone=True)
     row = one_pod(recording)
@@ -145,14 +145,14 @@ def test_a_pod_that_was_there_is_initial_and_lives_from_the_start() -> None:
 
 
 def test_a_pod_that_came_while_the_watch_was_broken_is_timed_by_the_api() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.pod_seen(pod("a", 20, on="n", bound=25), START + 90)
     row = one_pod(recording)
     assert (row.time_seconds, row.bound_seconds, row.initial) == (20.0, 5.0, False)
 
 
 def test_what_has_gone_while_the_watch_was_broken_ends_when_that_is_seen() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.begin()
     recording.pod_seen(pod("a", -9, on="n", bound=-8), START)
     recording.node_seen(node("n", -99, -90), START)
@@ -164,7 +164,7 @@ def test_what_has_gone_while_the_watch_was_broken_ends_when_that_is_seen() -> No
 
 
 def test_a_node_that_starts_tells_how_long_it_took() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.node_seen(node("n", 30), START + 30.2)
     recording.node_seen(node("n", 30, 71), START + 71.6)
     row = one_node(recording)
@@ -174,7 +174,7 @@ def test_a_node_that_starts_tells_how_long_it_took() -> None:
 
 
 def test_daemons_belong_to_their_node_and_are_no_arrivals() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.node_seen(node("n", -99, -90), START)
     for name in ("proxy", "agent"):
         owner = [{"kind": "DaemonSet", "name": name, "controller": True}]
@@ -185,7 +185,7 @@ def test_daemons_belong_to_their_node_and_are_no_arrivals() -> None:
 
 
 def test_a_daemonsets_rollout_does_not_count_twice() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     recording.node_seen(node("n", -99, -90), START)
     owner = [{"kind": "DaemonSet", "name": "proxy", "controller": True}]
     recording.pod_seen(pod("proxy-a", -80, on="n", ownerReferences=owner), START)
@@ -195,7 +195,7 @@ def test_a_daemonsets_rollout_does_not_count_twice() -> None:
 
 
 def test_placeholders_are_marked_and_not_counted() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     labels = {"resource-slack.io/placeholder": "true"}
     recording.pod_seen(pod("p", 5, namespace="resource-slack", labels=labels), START + 5)
     recording.pod_seen(pod("a", 6), START + 6)
@@ -204,7 +204,7 @@ def test_placeholders_are_marked_and_not_counted() -> None:
 
 
 def test_a_finished_pod_of_before_is_no_arrival() -> None:
-    recording = Recording(START)
+    recording = TraceRecording(START)
     done = pod("a", -50, on="n", bound=-49)
     assert done.status is not None
     done.status.phase = "Succeeded"
@@ -214,7 +214,7 @@ def test_a_finished_pod_of_before_is_no_arrival() -> None:
 
 def test_what_was_so_at_first_sight_and_has_no_time_was_so_before() -> None:
     """A pod that was given its node by its maker has no PodScheduled condition; some nodes' Ready has no time."""
-    recording = Recording(START)
+    recording = TraceRecording(START)
     seen = node("n", -99, -90)
     assert seen.status is not None
     assert seen.status.conditions is not None
@@ -232,7 +232,7 @@ def test_the_labels_that_a_pods_own_selectors_use_are_kept() -> None:
         seen.metadata.labels = labels
         assert seen.spec is not None
         seen.spec.affinity = msgspec.Raw(json.dumps(affinity).encode())
-        recording = Recording(START)
+        recording = TraceRecording(START)
         recording.pod_seen(seen, START + 10.4)
         return recording.trace(START + 20).pods[0].labels_json
 
