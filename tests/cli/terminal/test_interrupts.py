@@ -98,8 +98,8 @@ def test_a_closed_terminal_and_a_kill_end_a_simulation_as_ctrl_c_does(tmp_path: 
 
 CLEANS_UP = """
 import signal, sys, time
-from slack.cli.terminal.interrupts import guarded
-with guarded():
+from slack.cli.terminal.interrupts import guard_signals
+with guard_signals():
     try:
         print("made", flush=True)
         time.sleep(60)
