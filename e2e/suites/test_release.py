@@ -3,6 +3,7 @@
 Where both ways to release a node are used, each test runs with both. The operator has the rights of one of them only.
 """
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -258,7 +259,8 @@ def test_the_operator_may_change_no_more_of_a_node_than_its_label(cluster: Backe
             return "may change" in str(error)
         return False
 
-    wait_until(lambda: refused(CHANGES[2]), 30, "the admission policy to hold")
+    tries = itertools.count()  # another value each time: the same label again is no change, and nobody refuses it
+    wait_until(lambda: refused({"metadata": {"labels": {"x": str(next(tries))}}}), 30, "the admission policy to hold")
     api.patch(path, {"metadata": {"labels": {"x": None}}})
     before = api.get(path)
     mine.patch(path, {"metadata": {"labels": {LABEL_RELEASE: "by-hand"}}})

@@ -101,7 +101,7 @@ def test_a_cluster_autoscaler_that_allows_other_schedulers_only_leads_to_bound_p
     flags = ["--allowed-scheduler-names=default-scheduler"]
     with ClusterAutoscaler(cluster, [GROUP], flags), Operator(cluster) as operator:
         operator.wait_until_ready()
-        with_load(api, 2.0)  # more than is free on the nodes that come for the pods
+        with_load(api, 0.9)  # more than is free on the nodes that come for the pods
         wait_for_form(api, "Unbound", "AutoscalerRecognised")
         hold = wait_for_form(api, "Bound", "NoAnswer", SILENCE_SECONDS + 90)
         assert f"--allowed-scheduler-names lacks {UNBOUND_SCHEDULER}" in hold["message"]
