@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,9 @@ def test_ten_thousand_random_pairs_are_decided_as_by_kube_scheduler() -> None:
     assert not wrong
 
 
+DrawnPod = tuple[str, dict[str, str], int | None, list[tuple[Json, str]], tuple[str, str] | None, str]
+"""Namespace, labels, node, anti-affinity terms with their topology keys, owner, phase."""
+
 labels = st.dictionaries(st.sampled_from(["app", "tier", "rev"]), st.sampled_from(["a", "b", ""]))
 pods = st.lists(
     st.tuples(
@@ -56,7 +60,7 @@ pods = st.lists(
 )
 
 
-def objects_of(drawn: list[tuple]) -> list[Json]:  # type: ignore[type-arg]  # as `pods` makes them
+def objects_of(drawn: list[DrawnPod]) -> list[Json]:
     found = []
     for i, (space, own, where, terms, owner, phase) in enumerate(drawn):
         required = [{**term, "topologyKey": key} for term, key in terms]
@@ -74,7 +78,9 @@ def blocked(snapshot: Snapshot, row: int) -> set[str]:
 
 @examples(300)
 @given(pods, st.randoms(use_true_random=False))
-def test_the_nodes_that_each_pod_is_kept_off_are_those_that_a_look_at_every_pair_finds(drawn, random) -> None:  # type: ignore[no-untyped-def]
+def test_the_nodes_that_each_pod_is_kept_off_are_those_that_a_look_at_every_pair_finds(
+    drawn: list[DrawnPod], random: Random
+) -> None:
     found = objects_of(drawn)
     shuffled = [*NODES, *SPACES, *found]
     random.shuffle(shuffled)

@@ -329,7 +329,9 @@ def test_a_view_is_of_all_of_a_node_or_of_a_pod(world: World) -> None:
     assert seen(namespace="other", pod="b-1") == ()
 
 
-def test_a_refused_status_is_tried_ever_less_often_and_written_once_it_is_taken(world: World) -> None:
+def test_a_refused_status_is_tried_ever_less_often_and_written_once_it_is_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An admission webhook, or the CRD of another version, refuses it for an hour."""
     tries = []
 
@@ -337,11 +339,11 @@ def test_a_refused_status_is_tried_ever_less_often_and_written_once_it_is_taken(
         tries.append(world.now)
         raise ApiError(403, "Forbidden", "admission webhook denied the request")
 
-    world.reporter._writer = SimpleNamespace(apply=refuse)  # type: ignore[assignment]
+    monkeypatch.setattr(world.reporter, "_writer", SimpleNamespace(apply=refuse))
     world.report("a")
     world.report("b")
     for _ in range(1800):
         world.turn(2.0)
     assert 6 <= len(tries) <= 35
-    world.reporter._writer = SimpleNamespace(apply=world._apply)  # type: ignore[assignment]
+    monkeypatch.setattr(world.reporter, "_writer", SimpleNamespace(apply=world._apply))
     assert len(world.turn(400.0)) == 1
