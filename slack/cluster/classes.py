@@ -112,6 +112,11 @@ _LONGEST_INTEGER = 64
 """Characters, leading zeros among them; Python refuses to read thousands of digits."""
 
 
+NodeSelectors = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+"""By a policy's name: keys and values of its node selector."""
+NO_SELECTORS: NodeSelectors = ()
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Taint:
     """A taint that keeps pods away: effect NoSchedule or NoExecute (PreferNoSchedule keeps nobody away)."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from slack.cluster import wire
+from slack.cluster.classes import NO_SELECTORS, NodeSelectors
 from slack.cluster.columns_copy import ColumnsCopy, copied
 from slack.cluster.freshness import Freshness
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL, is_excluded, role_of, workload_of
@@ -100,6 +101,7 @@ class ClusterColumns:
         self.placeholders = PlaceholderTable()
         self.markers = MarkerTable()
         self.required_labels: frozenset[str] = frozenset()
+        self.node_selectors = NO_SELECTORS
         self._pod_freshness = Freshness()
         self._node_freshness = Freshness()
         self._unseen_pods: list[str] = []
@@ -329,11 +331,11 @@ class ClusterColumns:
             for name in [name for name in self._namespaces if name not in listed]:
                 self._put_namespace(name, None)
 
-    def require_labels(self, keys: Iterable[str]) -> None:
-        """Say which node labels policies look at; replaces what was said before."""
+    def require_labels(self, keys: Iterable[str], selectors: NodeSelectors = NO_SELECTORS) -> None:
+        """Say which node labels policies look at, and what they select; replaces what was said before."""
         wanted = frozenset(keys)
-        if wanted != self.required_labels:
-            self.required_labels = wanted
+        if (wanted, selectors) != (self.required_labels, self.node_selectors):
+            self.required_labels, self.node_selectors = wanted, selectors
             self.changed += 1
 
     def snapshot(self, now: float) -> Snapshot:

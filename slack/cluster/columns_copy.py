@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.avoidance import AvoidingPods
-from slack.cluster.classes import Constraints
+from slack.cluster.classes import Constraints, NodeSelectors
 from slack.cluster.labels import LABEL_RELEASE
 from slack.cluster.snapshot import Amounts, BoolArray, IndexArray, IntArray
 from slack.cluster.tables.interning import Needs
@@ -62,8 +62,10 @@ class PlaceholdersCopy(NamedTuple):
 class NeedsCopy(NamedTuple):
     """Node labels that somebody looks at."""
 
-    version: tuple[int, frozenset[str]]
+    version: tuple[int, frozenset[str], NodeSelectors]
     needs: Needs
+    selectors: NodeSelectors
+    """What policies select."""
 
 
 class ColumnsCopy(NamedTuple):
@@ -189,9 +191,9 @@ def _marked_rows(columns: "ClusterColumns") -> tuple[int, ...]:
 
 def needs_copy(columns: "ClusterColumns", before: NeedsCopy | None) -> NeedsCopy:
     """Copy which labels matter; the copy before while the same do."""
-    version = (columns.constraints.needs_version, columns.required_labels)
+    version = (columns.constraints.needs_version, columns.required_labels, columns.node_selectors)
     if before is not None and before.version == version:
         return before
     keys = columns.required_labels | {LABEL_RELEASE}
     needs = frozenset(columns.constraints.needs) | {(key, None) for key in keys}
-    return NeedsCopy(version, needs)
+    return NeedsCopy(version, needs, columns.node_selectors)

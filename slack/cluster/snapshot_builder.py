@@ -395,7 +395,16 @@ class SnapshotBuilder:
         marked = nodes.position[list(copy.marked)].astype(np.int64)
         marked = marked[marked >= 0]
         return self._unbound.pack(
-            placeholders, unbound, columns, nodes.classes, resources, hosts, now, marked, nodes.created
+            placeholders,
+            unbound,
+            columns,
+            nodes.classes,
+            resources,
+            hosts,
+            now,
+            marked,
+            nodes.created,
+            copy.labels.selectors,
         )
 
     def _placeholder_part(

@@ -3,7 +3,8 @@
 No scheduler binds an unbound placeholder, so nothing in the API says whether the capacity for it is there. The packing
 is first fit: the largest shape first, nodes with pods before empty ones, nodes that held some in the last snapshot
 before others, at most one pass over the nodes a shape. So a node that comes takes no placeholder from another. The
-first snapshot of a process knows of no other, and takes older nodes before newer ones instead. The packing
+first snapshot of a process knows of no other, and takes older nodes before newer ones instead. Before all of this,
+nodes that the placeholder's policy selects, and no more specific policy does, come before others. The packing
 honours node selectors, affinity and taints by node class, pod slots, and required anti-affinity against the mirrored
 workload and its other mirrors. A node that is not ready or not schedulable holds none: capacity there is pending.
 A node that its label or a marker pod releases comes last: real pods may use its capacity until it goes, so it counts
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from slack.cluster.classes import Constraints, NodeClass, admits
+from slack.cluster.classes import NO_SELECTORS, Constraints, NodeClass, NodeSelectors, admits
 from slack.cluster.labels import HOSTNAME, LABEL_RELEASE, LABEL_RESERVED_FOR
 from slack.cluster.snapshot import BoolArray, FloatArray, IndexArray, IntArray, NodeColumns, Placeholder
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
@@ -87,17 +88,22 @@ class _Group:
     shown: list[Placeholder | None]
     """As the last snapshot has them; None where it does not."""
     classes: Sequence[NodeClass] = ()
+    selectors: NodeSelectors = NO_SELECTORS
     reach: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     """[NC] which of `classes` admits them."""
+    own: BoolArray | None = None
+    """[NC] those of them that are their policy's; None where all are."""
     rows: IntArray | None = None
     """The nodes with which `shown` was made, where nothing else decides it; None where some wait or have waited."""
 
-    def reach_of(self, classes: Sequence[NodeClass]) -> BoolArray:
-        """[NC] which of these classes admits them; the same array while the classes are the same."""
-        if self.classes is not classes:
-            self.classes = classes
-            self.reach = np.array([admits(self.constraints, _kept(each)) for each in classes], dtype=np.bool_)
-        return self.reach
+    def look_at(self, classes: Sequence[NodeClass], selectors: NodeSelectors) -> None:
+        """Find out which classes admit them, and which of these are their policy's, unless it is known."""
+        if self.classes is classes and self.selectors == selectors:
+            return
+        self.classes, self.selectors = classes, selectors
+        self.reach = np.array([admits(self.constraints, _kept(each)) for each in classes], dtype=np.bool_)
+        own = np.array([_is_of(self.pods[0].policy, each, selectors) for each in classes], dtype=np.bool_) & self.reach
+        self.own = None if bool((own == self.reach).all()) else own
 
     def show(self, rows: IntArray, waits: Mapping[str, _Wait]) -> Sequence[Placeholder | None]:
         """Return them where they fit; what is as it was stays the same value."""
@@ -138,6 +144,7 @@ class UnboundRoom:
         now: float,
         marked: IntArray = _NO_ROWS,
         created_seconds: FloatArray | None = None,
+        selectors: NodeSelectors = NO_SELECTORS,
     ) -> Packed:
         """Say where each unbound placeholder fits.
 
@@ -151,13 +158,15 @@ class UnboundRoom:
             now: Unix seconds.
             marked: rows of the nodes that a marker pod releases, as a label would.
             created_seconds: [N] Unix seconds at which the nodes were created.
+            selectors: of all policies.
         """
         groups = self._grouped(placeholders, unbound, resources)
         preferred = self._preferred(nodes.names, created_seconds)
         room, domains = _room_of(nodes, classes, preferred, marked), _Domains(nodes, classes)
         placed: list[tuple[_Group, IntArray]] = []
         for group in _largest_first(groups, nodes):
-            places, each = _places(room, group, classes, domains, hosts_of.get(group.reserved_for, _NO_ROWS))
+            group.look_at(classes, selectors)
+            places, each = _places(room, group, domains, hosts_of.get(group.reserved_for, _NO_ROWS))
             room.take(places, each, group.asked)
             placed.append((group, np.repeat(room.order[places], each)))
         held = np.zeros(len(nodes.names), dtype=np.bool_)
@@ -243,35 +252,40 @@ def _largest_first(groups: Sequence[_Group], nodes: NodeColumns) -> list[_Group]
     return [groups[index] for index in np.argsort(-shares, kind="stable").tolist()]
 
 
-def _places(
-    room: _Room, group: _Group, classes: Sequence[NodeClass], domains: "_Domains", hosts: IntArray
-) -> tuple[IntArray, IntArray]:
+def _places(room: _Room, group: _Group, domains: "_Domains", hosts: IntArray) -> tuple[IntArray, IntArray]:
     """Return the places that take placeholders of one shape, and how many of them each takes; no more than there are.
 
-    The first nodes hold most placeholders, so a few are looked at, and the others if these are not enough.
+    The first nodes hold most placeholders, so a few are looked at, and the others if these are not enough. Only where
+    the nodes of their policy do not suffice are others looked at.
     """
     count, nodes = len(group.pods), len(room.order)
     looked_at = max(_FIRST_PLACES, 2 * count)
+    classes = group.reach if group.own is None else group.own
     while True:
         places, each = _places_among(room, group, classes, domains, hosts, looked_at)
-        if looked_at >= nodes or each.sum() == count:
+        if each.sum() == count:
             return places, each
+        if looked_at >= nodes:
+            break
         looked_at *= _MORE_PLACES
+    return (places, each) if group.own is None else _places_among(room, group, group.reach, domains, hosts, nodes)
 
 
 def _places_among(
-    room: _Room, group: _Group, classes: Sequence[NodeClass], domains: "_Domains", hosts: IntArray, first: int
+    room: _Room, group: _Group, reach: BoolArray, domains: "_Domains", hosts: IntArray, first: int
 ) -> tuple[IntArray, IntArray]:
-    """Return the same of the first nodes.
+    """Return the same of the first nodes, and of these classes; those that are the policy's own come first.
 
     Over all of these there are comparisons only: what divides and adds up looks at as many nodes as there are
     placeholders at most.
     """
-    count, reach = len(group.pods), group.reach_of(classes)
+    count = len(group.pods)
     fits = room.usable[:first] if reach.all() else room.usable[:first] & reach[room.class_id[:first]]
     for column, amount in group.asked:
         fits = fits & (room.free[column, :first] >= amount)
     places = np.flatnonzero(fits)
+    if group.own is not None and reach is not group.own:
+        places = places[np.argsort(~group.own[room.class_id[places]], kind="stable")]
     if group.topology:
         for key in group.topology:
             places = domains.without(key, hosts, places, room.order)
@@ -288,6 +302,16 @@ def _places_among(
     if number and total[number - 1] > count:
         each[-1] -= total[number - 1] - count
     return places, each
+
+
+def _is_of(policy: str, node_class: NodeClass, selectors: NodeSelectors) -> bool:
+    """Tell whether a policy selects nodes of a class, and none with more keys does; true of an unknown policy."""
+    own = next((selector for name, selector in selectors if name == policy), None)
+    if own is None:
+        return True
+    labels = set(node_class.labels)
+    others = (len(selector) for _, selector in selectors if labels.issuperset(selector))
+    return labels.issuperset(own) and len(own) == max(others)
 
 
 def _is_released(node_class: NodeClass) -> bool:

@@ -304,3 +304,21 @@ def test_many_sizes_on_many_nodes_are_packed_as_by_the_plainest_loop(
         held = [sum(p.node == row for p in snapshot.placeholders) for row in range(len(nodes))]
         there = [len(pods[own]) + number for own, number in zip(snapshot.nodes.names, held, strict=True)]
         assert snapshot.nodes.pod_count.tolist() == there
+
+
+SELECTORS = (("data", (("team", "data"),)), ("default", ()))
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("real", [False, True])
+def test_nodes_of_another_policy_hold_what_fits_nowhere_else(started: bool, real: bool) -> None:
+    """Even where a pod stands on such a node, and after a start, when nothing is known of a snapshot before."""
+    data = node("a", "8", labels={"team": "data"}, created="2027-01-15T06:00:00Z")
+    columns = columns_of(node("m", "2"), *(unbound(f"p{n}") for n in range(3)))
+    columns.require_labels({"team"}, SELECTORS)
+    if not started:
+        columns.snapshot(NOW)
+    columns.apply_nodes([("ADDED", as_node(data))])
+    if real:
+        apply(columns, "ADDED", pod("web", cpu="1", node="a", owner=("ReplicaSet", "web")))
+    assert sorted(fits(columns.snapshot(NOW + 1)).values(), key=str) == ["a", "m", "m"]

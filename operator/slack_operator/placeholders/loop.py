@@ -15,7 +15,7 @@ from slack.cluster.labels import LABEL_POLICY, PRIORITY_CLASS
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import Placeholder
 from slack.kube.apply import Json
-from slack.planner.domain.membership import divide, node_labels
+from slack.planner.domain.membership import divide, node_labels, node_selectors
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import ConditionType, PlannerState, PolicyPlan, ShapePlan
 from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
@@ -292,9 +292,10 @@ class Loop:
         self._left_out = left_out
 
     def _require_labels(self, entries: Sequence[PolicyEntry]) -> None:
-        keys = node_labels((entry.policy for entry in entries if entry.policy is not None), self._prices)
+        policies = [entry.policy for entry in entries if entry.policy is not None]
+        keys, selectors = node_labels(policies, self._prices), node_selectors(policies)
         with self._view.lock:
-            self._view.columns.require_labels(keys)
+            self._view.columns.require_labels(keys, selectors)
 
     def _plan(self, subjects: Sequence[Subject], observation: Observation, now: float) -> tuple[PolicyPlan, ...]:
         with self._metrics.plan_duration.time():

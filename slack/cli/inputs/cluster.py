@@ -23,7 +23,7 @@ from slack.cluster.labels import ACTIVATION_POOLS, API_VERSION, PRIORITY_CLASS
 from slack.cluster.load import InvalidSnapshot, Seen, read_cluster
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import Snapshot
-from slack.planner.domain.membership import node_labels
+from slack.planner.domain.membership import node_labels, node_selectors
 from slack.planner.model.pool import Pool, read_pool
 from slack.planner.model.result import ExistingShape
 from slack.planner.objects.adoption import BUILT_IN, existing_shapes
@@ -65,7 +65,8 @@ class DryRunCluster:
 
     def snapshot(self, policies: Iterable[Policy], now: float, prices: NodePrices = NO_PRICES) -> Snapshot:
         """Return the snapshot in which nodes are told apart by what these policies select, and by their prices."""
-        self.columns.require_labels(node_labels(policies, prices))
+        chosen = tuple(policies)
+        self.columns.require_labels(node_labels(chosen, prices), node_selectors(chosen))
         return self.columns.snapshot(now)
 
     def existing(self, policies: Iterable[Policy]) -> tuple[ExistingShape, ...]:

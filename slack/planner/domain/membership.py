@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from slack.cluster.classes import Constraints, NodeClass, Requirement, Taint, admits
+from slack.cluster.classes import Constraints, NodeClass, NodeSelectors, Requirement, Taint, admits
 from slack.cluster.hold import Hold
 from slack.cluster.labels import KARPENTER_NODE_POOL, ZONE
 from slack.cluster.node_prices import NO_PRICES, NodePrices
@@ -64,6 +64,11 @@ def node_labels(policies: Iterable[Policy], prices: NodePrices = NO_PRICES) -> f
             keys.add(KARPENTER_NODE_POOL)  # Karpenter takes no placeholder that names a host
         keys |= {*policy.spec.node_selector, *([ZONE] if policy.spec.per_domain == "Zone" else [])}
     return frozenset(keys)
+
+
+def node_selectors(policies: Iterable[Policy]) -> NodeSelectors:
+    """Return what policies select, by name: unbound placeholders are packed onto their own policy's nodes first."""
+    return tuple(sorted((policy.name, tuple(sorted(policy.spec.node_selector.items()))) for policy in policies))
 
 
 def selects(policy: Policy, node_class: NodeClass) -> bool:

@@ -12,6 +12,7 @@ from slack.cluster.snapshot import IntArray, NodeColumns, Placeholder, PodKinds,
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.cluster.together import steps_of
 from slack.cluster.unbound_room import Packed, UnboundRoom
+from slack.planner.domain.membership import node_selectors
 from slack.planner.objects.manifests import replica_set_name
 from slack.simulator.model.kinds import PodKind, PodRole
 from slack.simulator.model.scheduler import ModelledScheduler
@@ -45,6 +46,7 @@ class SnapshotView:
             wanted |= {key for key, _ in label_needs(constraints)}
         if isinstance(scenario.slack, Policies):
             wanted |= {key for policy in scenario.slack.policies for key in policy.spec.node_selector}
+        self._selectors = node_selectors(scenario.slack.planned() if isinstance(scenario.slack, Policies) else ())
         shown = [
             NodeClass(tuple(pair for pair in node_class.labels if pair[0] in wanted), node_class.taints)
             for node_class in cluster.classes
@@ -115,7 +117,10 @@ class SnapshotView:
         }
         hosts = {workload: at[at >= 0] for workload, at in hosts.items()}
         at = self._epoch + now
-        return room.pack(placeholders, self._facts, nodes, self._classes, cluster.kinds.resources, hosts, at)
+        resources = cluster.kinds.resources
+        return room.pack(
+            placeholders, self._facts, nodes, self._classes, resources, hosts, at, selectors=self._selectors
+        )
 
     def _node_rows(self) -> tuple[IntArray, IntArray, tuple[str, ...]]:
         """Nodes that have joined, by name."""
