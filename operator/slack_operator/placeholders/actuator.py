@@ -40,7 +40,7 @@ MANY = 100_000
 
 _CHANGED = "does an admission webhook change it?"
 _IN_VAIN = f"its template does not request what its placeholders should, and is the same after each write; {_CHANGED}"
-_AT_ANY_RATE: Mapping[str, Part] = {
+_AT_ANY_RATE: Mapping[RemovalReason, Part] = {
     RemovalReason.UNDISPLACEABLE: Part.PRIORITY,
     RemovalReason.LOST: Part.LOST,
     RemovalReason.NOBODYS: Part.LOST,
@@ -254,14 +254,14 @@ class Actuator:
         noted: set[tuple[str, Part]] = set()
         cleared: dict[str, bool] = {}
         for action in actions:
-            if isinstance(action, DeletePod) and (part := _AT_ANY_RATE.get(action.why or "")) is not None:
+            if isinstance(action, DeletePod) and (part := _AT_ANY_RATE.get(action.reason)) is not None:
                 maker = sets.get(action.replica_set)
                 if maker is not None and (action.replica_set, part) not in noted:
                     noted.add((action.replica_set, part))
                     whose = policy or maker.metadata.label(LABEL_POLICY)
                     self._may_take(whose, action.replica_set, [Taken(part, _REPLACED)])
                 yield action
-            elif isinstance(action, DeletePod) and action.why == RemovalReason.MADE_OTHERWISE:
+            elif isinstance(action, DeletePod) and action.reason is RemovalReason.MADE_OTHERWISE:
                 name = action.replica_set
                 if name not in replaced:
                     replaced[name] = self._may_take(policy, name, [Taken(Part.PODS, _REPLACED)])
@@ -323,13 +323,12 @@ class Actuator:
                 self._vanished.delete(action.name, action.uid)
                 log.info("ReplicaSet deleted", extra=fields(policy=policy, name=action.name, why=action.why))
             case DeletePod():
-                if action.why is not None:
+                if action.reason is not RemovalReason.PUSHED_OUT:
                     self._expectations.let_go(action.uid)
                 elif not self._expectations.push_out(action.uid, self._clock()):
                     return  # the next plan sees what room there is
                 self._writer.delete(self._path("v1", "pods", action.name), uid=action.uid)
-                why = action.why or "real pods leave it no room on its node"
-                log.info("placeholder deleted", extra=fields(policy=policy, name=action.name, why=why))
+                log.info("placeholder deleted", extra=fields(policy=policy, name=action.name, why=action.why))
 
     def _refusal(self, action: Apply) -> str:
         """Why the same apply was refused a moment ago; asking again every ten seconds would change nothing."""
@@ -435,7 +434,7 @@ def _writes_to(action: Action) -> str | None:
             return action.name
         case SetCost():
             return action.replica_set
-        case DeletePod() if action.why not in (None, RemovalReason.UNDISPLACEABLE):
+        case DeletePod() if action.reason not in (RemovalReason.PUSHED_OUT, RemovalReason.UNDISPLACEABLE):
             return action.replica_set
         case _:
             return None

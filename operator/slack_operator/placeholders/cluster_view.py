@@ -23,9 +23,10 @@ from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent
 from slack.planner.objects.actions import Present
 from slack.planner.objects.autoscaler_events import AutoscalerEvents
+from slack.planner.removal.reasons import FailedPlaceholder
 from slack_operator.placeholders.admission import Admission
 from slack_operator.placeholders.displaced import Displaced, Displacement
-from slack_operator.placeholders.failures import Corpse, Failures
+from slack_operator.placeholders.failures import Failures
 from slack_operator.placeholders.hangs import Hang
 from slack_operator.placeholders.instant_starts import InstantStarts, Start
 from slack_operator.placeholders.owners import Owners
@@ -51,7 +52,7 @@ class Observation:
     displaced: Mapping[tuple[str, str], int]
     displacements: tuple[Displacement, ...] = ()
     """The latest of them, the oldest first."""
-    corpses: tuple[Corpse, ...] = ()
+    corpses: tuple[FailedPlaceholder, ...] = ()
     """Placeholders that have failed or completed and are still there."""
     failed: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
     """How many of them so far, by (policy, cause)."""

@@ -10,15 +10,14 @@ Owned by the view, under its lock.
 """
 
 from collections import deque
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 
 from slack.cluster.identity import owner_name
 from slack.cluster.labels import LABEL_POLICY
 from slack.cluster.wire import Pod
 from slack.planner.model.result import Answer, AutoscalerEvent
-from slack.planner.objects.actions import DeletePod
+from slack.planner.removal.reasons import FailedPlaceholder
 
 YOUNG_SECONDS = 60.0
 """Who fails so soon after its creation never held any room."""
@@ -26,8 +25,6 @@ WINDOW_SECONDS = 60.0
 HOT = 5
 """So many of one ReplicaSet that fail young within the window are a loop."""
 KEEP_SECONDS = 7200.0
-MOST = 50
-"""So many are deleted a turn; the next one follows soon."""
 MAX_MESSAGE = 200
 _FINISHED = ("Failed", "Succeeded")
 OTHER = "Other"
@@ -56,17 +53,6 @@ CAUSES = frozenset(
 """What kubelets write into status.reason (pkg/kubelet/eviction, lifecycle, nodeshutdown); a label has few values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Corpse:
-    """A placeholder that has failed or completed, and is still there."""
-
-    name: str
-    uid: str
-    policy: str
-    replica_set: str
-    cause: str
-
-
 def cause_of_failure(pod: Pod) -> str:
     """Say in one word why a finished placeholder has ended."""
     status = pod.status
@@ -82,25 +68,11 @@ def cause_of_failure(pod: Pod) -> str:
     return COMPLETED if status.phase == "Succeeded" else OTHER
 
 
-def removals(corpses: Iterable[Corpse], dry: Container[str]) -> tuple[DeletePod, ...]:
-    """Return the deletions of one turn: nobody else takes failed pods away before there are thousands in the cluster.
-
-    Args:
-        corpses: those that are there.
-        dry: policies that write nothing.
-    """
-    return tuple(
-        DeletePod(corpse.name, corpse.uid, f"it has ended: {corpse.cause}", corpse.replica_set)
-        for corpse in corpses
-        if corpse.policy not in dry
-    )[:MOST]
-
-
 class Failures:
     """What lies there, and the counts."""
 
     def __init__(self) -> None:
-        self._corpses: dict[str, Corpse] = {}
+        self._corpses: dict[str, FailedPlaceholder] = {}
         """By uid."""
         self._counts: dict[tuple[str, str], int] = {}
         self._young: dict[str, deque[float]] = {}
@@ -108,7 +80,7 @@ class Failures:
         self._loops: dict[str, AutoscalerEvent] = {}
 
     @property
-    def corpses(self) -> tuple[Corpse, ...]:
+    def corpses(self) -> tuple[FailedPlaceholder, ...]:
         """Those that are there, by name."""
         return tuple(sorted(self._corpses.values(), key=lambda corpse: corpse.name))
 
@@ -143,7 +115,7 @@ class Failures:
             return None
         cause, replica_set = cause_of_failure(pod), owner_name(pod)
         policy = metadata.label(LABEL_POLICY)
-        self._corpses[uid] = Corpse(metadata.name, uid, policy, replica_set, cause)
+        self._corpses[uid] = FailedPlaceholder(metadata.name, uid, policy, replica_set, cause)
         self._counts[policy, cause] = self._counts.get((policy, cause), 0) + 1
         created = metadata.creation_timestamp
         if replica_set and created is not None and now - created.timestamp() < YOUNG_SECONDS:

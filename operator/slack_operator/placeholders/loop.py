@@ -19,10 +19,10 @@ from slack.planner.domain.membership import divide, node_labels, node_selectors
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import ConditionType, PlannerState, PolicyPlan, ShapePlan
 from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
-from slack.planner.objects.decide import decide, orphans
+from slack.planner.objects.adoption import held_up
+from slack.planner.objects.decide import decide, deletions_of_ended, orphans
 from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import NO_EXTRAS, PLACEHOLDER_USER, PRIORITY, replica_set
-from slack.planner.objects.surplus import held_up
 from slack.planner.policy.placeholders import Placeholders
 from slack.planner.policy.spec import Policy
 from slack.planner.removal.reasons import RemovalReason
@@ -31,7 +31,6 @@ from slack_operator.learning.objectives import Learning, Objectives
 from slack_operator.placeholders.actuator import Actuator
 from slack_operator.placeholders.brake import Brake
 from slack_operator.placeholders.cluster_view import ClusterView, Observation
-from slack_operator.placeholders.failures import removals
 from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.instant_starts import InstantRatio, Start, in_free_capacity
 from slack_operator.placeholders.metrics import Metrics
@@ -414,7 +413,7 @@ class Loop:
         # Before anything is lowered, for a controller that makes hundreds does not look at their count again.
         stopped = {action.priority_class for action in writes if isinstance(action, Stop)}
         surplus = any(
-            isinstance(action, DeletePod) and action.why == RemovalReason.BEYOND_THE_PLAN for action in writes
+            isinstance(action, DeletePod) and action.reason is RemovalReason.BEYOND_THE_PLAN for action in writes
         )
         if self._any_bound and self._brake.turn(stopped, surplus=surplus):
             self._wake.touch()
@@ -433,7 +432,7 @@ class Loop:
             for name in _beginning_with(unserved, list(by_policy))
         }
         dry = {item.policy for item in items if item.dry_run}
-        self._actuator.carry_out("", removals(observation.corpses, dry), observation.present.sets)
+        self._actuator.carry_out("", deletions_of_ended(observation.corpses, dry), observation.present.sets)
         if self._actuator.unserved is not None:
             self._wake.touch()
         self._tell_taken_back(subjects)

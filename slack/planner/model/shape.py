@@ -20,6 +20,10 @@ from slack.cluster.snapshot import IntArray
 from slack.planner.forms.choice import form_of
 from slack.planner.forms.form import Form
 
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -10, -1
+"""Of placeholders. Below -10 the Cluster Autoscaler takes pods for expendable; at 0 placeholders would stand beside
+real pods."""
+
 
 class Role(StrEnum):
     """Why a shape is there."""

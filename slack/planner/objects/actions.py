@@ -8,6 +8,7 @@ from slack.cluster.identity import owner_name
 from slack.cluster.labels import LABEL_SHAPE
 from slack.cluster.wire import OwnReplicaSet, Pod
 from slack.planner.objects.drift import Part
+from slack.planner.removal.reasons import RemovalReason
 
 Manifest = dict[str, Any]
 
@@ -71,14 +72,21 @@ class DeleteSet:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a placeholder, this very one: real pods leave it no room, or `why`."""
+    """Delete a placeholder, this very one."""
 
     name: str
     uid: str
-    why: str | None = None
-    """Why it is no placeholder of the plan; it is not displaced then."""
+    reason: RemovalReason
+    """Only what is pushed out is displaced; for any other reason it is no placeholder of the plan."""
     replica_set: str = ""
     """That controls it, or has made it; '' where that is no matter."""
+    cause: str = ""
+    """Why it has ended."""
+
+    @property
+    def why(self) -> str:
+        """The reason for the log."""
+        return f"{self.reason}: {self.cause}" if self.cause else str(self.reason)
 
 
 @dataclass(frozen=True, slots=True)

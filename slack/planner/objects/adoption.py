@@ -58,6 +58,13 @@ def policy_of(replica_set: AnyReplicaSet, owners: Owners) -> str:
     return owned_by[0] if owned_by else replica_set.metadata.label(LABEL_POLICY)
 
 
+def held_up(replica_set: OwnReplicaSet) -> tuple[str, ...]:
+    """Name the finalizers for which a ReplicaSet that is deleted stays; those of the garbage collector pass by."""
+    if replica_set.metadata.deletion_timestamp is None:
+        return ()
+    return tuple(name for name in replica_set.metadata.finalizers or () if name not in ("foregroundDeletion", "orphan"))
+
+
 def existing_shape(replica_set: AnyReplicaSet, policy: str) -> ExistingShape | None:
     """Return what a policy's ReplicaSet keeps; None for one that is being deleted, or was edited by hand.
 

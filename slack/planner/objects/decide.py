@@ -44,19 +44,21 @@ from slack.planner.objects.drift import (
     restoring_patch,
 )
 from slack.planner.objects.manifests import replica_set_name
-from slack.planner.objects.surplus import (
+from slack.planner.policy.spec import KIND
+from slack.planner.removal.ordering import newest_first
+from slack.planner.removal.reasons import (
     MOST,
-    made_otherwise,
+    FailedPlaceholder,
+    RemovalReason,
+    ReplicaSetFacts,
+    find_removals,
     maker_of,
-    newest_first,
     nobodys,
-    pending_surplus,
     running_away,
+    select_ended,
     strays,
     undisplaceable,
 )
-from slack.planner.policy.spec import KIND
-from slack.planner.removal.reasons import RemovalReason
 
 SHOW_SECONDS = 5.0
 """How long to wait until the watch shows the deletion costs; without them only the choice is not ours."""
@@ -144,9 +146,7 @@ def decide(
         return ()
     if not plan.act:
         return _harmless(plan, present, owner_uid, manifest)
-    # Before any count is lowered: what a controller makes for them until then is pending, and goes first.
-    first: list[Action] = _deletions_of_pushed_out(plan, present)
-    raising: list[Action] = []
+    first, raising, pushed_out = list[Action](), list[Action](), frozenset(plan.pushed_out)
     planned = {replica_set_name(plan.policy, shape.shape): _careful(shape) for shape in plan.shapes}
     for name, shape in sorted(planned.items()):
         found = present.sets.get(name)
@@ -156,23 +156,30 @@ def decide(
         elif is_owned(found, owner_uid) and found.metadata.deletion_timestamp is None:
             parts = held.get(name, frozenset())
             lower, more = _keep(
-                shape, name, found, present, stamped(manifest(shape)), parts, marked_since, now, plan.pushed_out
+                shape, name, found, present, stamped(manifest(shape)), parts, marked_since, now, pushed_out
             )
             first += lower
             raising += more
     first += _deletions_of_unreadable(plan, present, owner_uid, planned)
+    # Before any count is lowered: what a controller makes for them until then is pending, and goes first.
+    deleted = {action.name for action in first if isinstance(action, DeletePod)}
+    leaving = _deletions_of_pushed_out(plan, present, deleted)
+    deleted |= pushed_out
     kept = [shape.shape.name for shape in plan.shapes if shape.replicas > 0 or shape.count > 0]
-    first += _lost(strays(present.pods, plan.policy, kept, present.sets), RemovalReason.LOST)
-    return (*first, *raising)
+    lost = strays(present.pods, plan.policy, kept, present.sets)
+    first += _lost((pod for pod in lost if pod.metadata.name not in deleted), RemovalReason.LOST)
+    return (*leaving, *first, *raising)
 
 
-def _deletions_of_pushed_out(plan: PolicyPlan, present: Present) -> list[Action]:
-    """Delete the placeholders that real pods leave no room for on their node."""
+def _deletions_of_pushed_out(plan: PolicyPlan, present: Present, deleted: Container[str]) -> list[Action]:
+    """Delete the placeholders that real pods leave no room for on their node, beside those that are deleted anyway."""
     pods = [(name, pod) for name in plan.pushed_out if (pod := present.pods.get(name)) is not None]
     return [
-        DeletePod(name, pod.metadata.uid or "")
+        DeletePod(name, pod.metadata.uid or "", RemovalReason.PUSHED_OUT)
         for name, pod in pods
-        if pod.metadata.deletion_timestamp is None and pod.metadata.label(LABEL_POLICY) == plan.policy
+        if pod.metadata.deletion_timestamp is None
+        and pod.metadata.label(LABEL_POLICY) == plan.policy
+        and name not in deleted
     ]
 
 
@@ -205,7 +212,7 @@ def _harmless(plan: PolicyPlan, present: Present, owner_uid: str, manifest: Make
             if left < before:
                 wanted = _with_replicas(stamped(manifest(shape)), left)
                 actions.append(Apply(wanted, before, left, 0, RemovalReason.UNDISPLACEABLE))
-            actions += _deletions(harmful, RemovalReason.UNDISPLACEABLE)[:MOST]
+            actions += _deletions(harmful, dict.fromkeys(_names(harmful), RemovalReason.UNDISPLACEABLE))
     return tuple(actions)
 
 
@@ -233,13 +240,11 @@ def _keep(
         shape, held = replace(shape, replicas=max(min(shape.replicas, good), 0)), held - {Part.REPLICAS}
     step = Step.KEEP if Part.REPLICAS in held else step_of(shape, before)
     if step is Step.RETIRED and _empty(found, present):
-        return [DeleteSet(name, found.metadata.uid or "", "retired")], []
+        return [DeleteSet(name, found.metadata.uid or "", RemovalReason.RETIRED)], []
     pods = present.alive(name)
-    unfit = {pod.metadata.name for pod in harmful}
     form = shape.shape.form
-    stay = Part.PODS in held or not form.deletes_changed(retiring=shape.retiring)
-    others = [] if stay else made_otherwise((p for p in pods if p.metadata.name not in unfit), shape.shape)
-    gone = unfit.union((pod.metadata.name for pod in others), pushed_out)
+    replaces = Part.PODS not in held and form.deletes_changed(retiring=shape.retiring)
+    gone = find_removals(pods, ReplicaSetFacts(shape.shape, pushed_out, replaces))
     target, leaving, marks = before, 0, list[Action]()
     if step is Step.LOWER and stopped:
         target = shape.replicas  # those that leave are deleted below, in the same turn
@@ -262,17 +267,15 @@ def _keep(
         taken = _taken(found, manifest, parts, recounted=target != before)
         why = _why_more(shape) if step is Step.RAISE else _why_fewer(shape) if step is Step.LOWER else "as planned"
         writes.append(Apply(wanted, before, target, leaving, why, taken, patch, found.metadata.uid or ""))
-    beyond = [] if Part.REPLICAS in held else pending_surplus(pods, target, lowered=before <= target)
-    deletions = [
-        *_deletions(harmful, RemovalReason.UNDISPLACEABLE),
-        *_deletions(others, RemovalReason.MADE_OTHERWISE),
-        *_deletions((pod for pod in beyond if pod.metadata.name not in gone), RemovalReason.BEYOND_THE_PLAN),
-    ]
+    counted = ReplicaSetFacts(
+        shape.shape, target=None if Part.REPLICAS in held else target, is_lowered=before <= target
+    )
+    deletions = _deletions(pods, find_removals(pods, counted, gone))
     if form.stops_runaways and Part.REPLICAS not in held and running_away(pods, before, shape.replicas):
         writes.insert(0, Stop(shape.shape.priority_class_name))
     if target > before or step is Step.KEEP:
-        return [*deletions[:MOST], *marks], writes
-    return [*writes, *deletions[:MOST], *marks], []
+        return [*deletions, *marks], writes
+    return [*writes, *deletions, *marks], []
 
 
 def _taken(found: OwnReplicaSet, manifest: Manifest, parts: frozenset[Part], *, recounted: bool) -> tuple[Taken, ...]:
@@ -288,8 +291,19 @@ def _taken(found: OwnReplicaSet, manifest: Manifest, parts: frozenset[Part], *, 
     return tuple(taken)
 
 
-def _deletions(pods: Iterable[Pod], why: str) -> list[Action]:
-    return [DeletePod(pod.metadata.name, pod.metadata.uid or "", why, owner_name(pod)) for pod in pods]
+def _names(pods: Iterable[Pod]) -> list[str]:
+    return [pod.metadata.name for pod in pods]
+
+
+def _deletions(pods: Iterable[Pod], removals: Mapping[str, RemovalReason]) -> list[Action]:
+    """Delete pods of one ReplicaSet in the order of `removals`; those that are pushed out are deleted before all."""
+    by_name = {pod.metadata.name: pod for pod in pods} if removals else {}
+    found: list[Action] = [
+        DeletePod(name, by_name[name].metadata.uid or "", reason, owner_name(by_name[name]))
+        for name, reason in removals.items()
+        if reason is not RemovalReason.PUSHED_OUT
+    ]
+    return found[:MOST]
 
 
 def _matching(pods: Iterable[Pod], manifest: Manifest) -> list[Pod]:
@@ -298,10 +312,10 @@ def _matching(pods: Iterable[Pod], manifest: Manifest) -> list[Pod]:
     return [pod for pod in pods if all(pod.metadata.label(key) == value for key, value in labels)]
 
 
-def _lost(pods: Iterable[Pod], why: str) -> list[Action]:
+def _lost(pods: Iterable[Pod], reason: RemovalReason) -> list[Action]:
     """Delete placeholders that have lost their ReplicaSet; the name still tells which it was."""
     gone = list(pods)[:MOST]
-    return [DeletePod(pod.metadata.name, pod.metadata.uid or "", why, maker_of(pod)) for pod in gone]
+    return [DeletePod(pod.metadata.name, pod.metadata.uid or "", reason, maker_of(pod)) for pod in gone]
 
 
 def _with_replicas(manifest: Manifest, replicas: int) -> Manifest:
@@ -396,3 +410,11 @@ def orphans(present: Present, policies: Mapping[str, str]) -> tuple[Action, ...]
         found.append(DeleteSet(name, replica_set.metadata.uid or "", f"policy {policy!r} is no more"))
     found += _lost(nobodys(present.pods, policies, present.sets), RemovalReason.NOBODYS)
     return tuple(found)
+
+
+def deletions_of_ended(failed: Iterable[FailedPlaceholder], dry: Container[str]) -> tuple[DeletePod, ...]:
+    """Delete placeholders that have ended, as many as one turn may; none of policies that write nothing."""
+    return tuple(
+        DeletePod(each.name, each.uid, RemovalReason.ENDED, each.replica_set, each.cause)
+        for each in select_ended(failed, dry)
+    )

@@ -6,9 +6,8 @@ from typing import Self
 
 from slack.cluster.labels import PRIORITY_CLASS
 from slack.cluster.wire import Metadata, PriorityClass
+from slack.planner.model.shape import HIGHEST_PRIORITY, LOWEST_PRIORITY
 
-LOWEST_PRIORITY, HIGHEST_PRIORITY = -10, -1
-"""Below -10 the Cluster Autoscaler takes pods for expendable; at 0 placeholders would stand beside real pods."""
 _ALLOWED = f"{LOWEST_PRIORITY} to {HIGHEST_PRIORITY}"
 
 

@@ -10,6 +10,7 @@ from slack.kube.errors import ApiError, InvalidAnswer, KubeError, Unreachable
 from slack.kube.retry import retrying
 from slack.planner.objects.actions import Apply, DeletePod, DeleteSet, SetCost
 from slack.planner.objects.decide import stamped
+from slack.planner.removal.reasons import RemovalReason
 from slack.supervision.heartbeat import Heartbeat
 from slack_operator.placeholders.actuator import PROBLEMS_SHOWN, REFUSED_SECONDS, TURN_SECONDS, Actuator
 from slack_operator.placeholders.displaced import Displaced
@@ -33,12 +34,13 @@ def apply(before: int | None, after: int, leaving: int = 0) -> Apply:
 def test_a_pushed_out_pod_is_deleted_by_its_uid_only() -> None:
     api, displaced = FakeApi(), Displaced()
     api.put(POD, {"metadata": {"name": "a", "uid": "another"}})
-    problems = actuator(api, displaced, Clock()).carry_out("web", [DeletePod("a", "uid-a")], {})
+    push_out = [DeletePod("a", "uid-a", RemovalReason.PUSHED_OUT)]
+    problems = actuator(api, displaced, Clock()).carry_out("web", push_out, {})
     assert problems == ("Pod a: another uid",)
     assert POD in api.objects
     api.put(POD, {"metadata": {"name": "a", "uid": "uid-a"}})
     displaced.seen(placeholder("a"), 0.0)
-    assert actuator(api, displaced, Clock()).carry_out("web", [DeletePod("a", "uid-a")], {}) == ()
+    assert actuator(api, displaced, Clock()).carry_out("web", push_out, {}) == ()
     displaced.gone(placeholder("a"), 1.0)
     assert displaced.counts == {("web", "NodeOvercommitted"): 1}
 

@@ -10,11 +10,13 @@ from slack.cluster import wire
 from slack.kube.watch import EventType
 from slack.planner.model.result import Answer, AutoscalerEvent, ExistingShape
 from slack.planner.model.shape import Role, Shape
+from slack.planner.objects.decide import deletions_of_ended
 from slack.planner.objects.manifests import replica_set_name
 from slack.planner.policy.spec import Policy, PolicySpec
+from slack.planner.removal.reasons import MOST_ENDED, FailedPlaceholder
 from slack.planner.rollout.backoff import Pods, hold_back
 from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.failures import HOT, MOST, Corpse, Failures, cause_of_failure, removals
+from slack_operator.placeholders.failures import HOT, Failures, cause_of_failure
 from slack_operator.placeholders.sinks import FinishedSink, PodSink
 from tests.cluster import build
 from tests.cluster.build import NAMESPACE, NOW
@@ -81,10 +83,10 @@ def test_what_is_shown_and_has_not_ended_is_left_alone() -> None:
 
 
 def test_so_many_are_deleted_a_turn_and_none_of_a_dry_run() -> None:
-    many = [Corpse(f"p{n}", f"u{n}", "web", "rs", "Evicted") for n in range(MOST + 10)]
-    assert len(removals(many, ())) == MOST
-    assert removals(many, {"web"}) == ()
-    assert removals(many[:1], ())[0].why == "it has ended: Evicted"
+    many = [FailedPlaceholder(f"p{n}", f"u{n}", "web", "rs", "Evicted") for n in range(MOST_ENDED + 10)]
+    assert len(deletions_of_ended(many, ())) == MOST_ENDED
+    assert deletions_of_ended(many, {"web"}) == ()
+    assert deletions_of_ended(many[:1], ())[0].why == "it has ended: Evicted"
 
 
 def test_placeholders_that_fail_as_fast_as_they_come_are_a_loop_and_a_nodes_shutdown_is_not() -> None:

@@ -19,6 +19,7 @@ from slack.planner.objects.decide import decide, digest, orphans, stamped
 from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import replica_set, replica_set_name
 from slack.planner.policy.placeholders import Placeholders
+from slack.planner.removal.reasons import RemovalReason
 
 SHAPE = Shape(requests=(("cpu", 1000), ("memory", 1 << 30)))
 NAME = replica_set_name("web", SHAPE)
@@ -150,7 +151,7 @@ def decided(plan: PolicyPlan, now_there: Present, marked: dict[str, float] | Non
         pytest.param(
             policy_plan(shape_plan(1), pushed_out=("a", "gone")),
             present(there(1), placeholder("a")),
-            [DeletePod("a", "uid-a")],
+            [DeletePod("a", "uid-a", RemovalReason.PUSHED_OUT)],
             id="pushed out",
         ),
     ],
@@ -174,7 +175,11 @@ def test_victims_are_marked_before_the_count_is_lowered() -> None:
 def test_what_is_pushed_out_goes_first_needs_no_mark_and_is_not_refilled() -> None:
     pods = [placeholder(name) for name in "abcd"]
     plan = policy_plan(shape_plan(2, victims=("a", "c")), pushed_out=("a", "b"))
-    assert decided(plan, present(there(4), *pods)) == [DeletePod("a", "uid-a"), DeletePod("b", "uid-b"), (4, 2)]
+    assert decided(plan, present(there(4), *pods)) == [
+        DeletePod("a", "uid-a", RemovalReason.PUSHED_OUT),
+        DeletePod("b", "uid-b", RemovalReason.PUSHED_OUT),
+        (4, 2),
+    ]
 
 
 def test_marks_that_never_show_do_not_hold_the_shrink_up_for_good() -> None:
