@@ -19,6 +19,7 @@ from slack.planner.burst_eviction.capacity import ClusterCapacity, costs
 from slack.planner.burst_eviction.curves import fits
 from slack.planner.burst_eviction.pick import EvictablePlaceholders, Places, pick
 from slack.planner.model.added import vector_of
+from slack.planner.removal.ordering import Criterion, order_of_leaving
 
 LONE = 1
 """So many pods that lack room are left to the scheduler: one preemption is as quick as we are."""
@@ -285,7 +286,9 @@ class _State:
         if not spare.any():  # nearly always
             return leaving
         stays: list[int] = []
-        for i in sorted(np.flatnonzero(spare).tolist(), key=lambda i: (-self._cost[leaving[i]], i)):
+        rows = np.flatnonzero(spare)
+        # The other way round: the dearest stays first.
+        for i in rows[order_of_leaving({Criterion.COST: -self._cost[leaving[rows]]})].tolist():
             row = leaving[i]
             place, requests = at[row], standing.requests[row]
             if slots[place] > 0 and np.all((requests <= rest[place]) | ~asked):

@@ -12,6 +12,7 @@ import numpy as np
 from slack.cluster import wire
 from slack.cluster.snapshot import IntArray
 from slack.planner.burst_eviction.capacity import ClusterCapacity, costs
+from slack.planner.removal.ordering import Criterion, order_of_leaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ def _fewest(room: ClusterCapacity, rows: IntArray, lacks: IntArray) -> tuple[int
     """Return as few of `rows` as hold `lacks`: the cheapest that does alone, else the one that helps most."""
     standing, cost = room.standing, costs(room)
     left, chosen = lacks.copy(), []
-    rest = sorted(rows.tolist(), key=lambda row: (int(cost[row]), int(standing.turn[row]), row))
+    order = order_of_leaving({Criterion.COST: cost[rows], Criterion.TURN: standing.turn[rows], Criterion.NAME: rows})
+    rest = rows[order].tolist()
     asked = np.flatnonzero(lacks > 0)
     while (left > 0).any():
         enough = next((row for row in rest if np.all(standing.requests[row] >= left)), None)

@@ -11,6 +11,7 @@ import numpy as np
 
 from slack.cluster.snapshot import BoolArray, IntArray
 from slack.planner.burst_eviction.curves import Curves, HullSteps, curves, hulls, share
+from slack.planner.removal.ordering import Criterion, order_of_leaving
 
 _NONE: IntArray = np.zeros(0, dtype=np.int64)
 
@@ -85,14 +86,21 @@ def pick(
 def _order_of_leaving(placeholders: EvictablePlaceholders, places: Places, vector: IntArray, most: int) -> IntArray:
     """Return the rows by node, and there in the order in which they leave.
 
-    The lowest priority first; then those that let in the most pods alone, of these the cheapest; where none lets in a
-    pod alone, the largest.
+    The criteria (`ordering.Criterion`) are PRIORITY, PODS_LET_IN, COST and TURN. Those that let in no pod alone come
+    with the largest first: these are the fewest.
     """
     node = placeholders.node
     alone = share(places.rest[node] + placeholders.requests, vector)
     lets_in = np.clip(np.floor(alone), 0, most)
-    by_size = np.where(lets_in > 0, placeholders.cost, -alone)
-    return np.lexsort((placeholders.turn, placeholders.cost, by_size, -lets_in, placeholders.priority, node))
+    return order_of_leaving(
+        {
+            Criterion.PRIORITY: placeholders.priority,
+            Criterion.PODS_LET_IN: np.where(lets_in > 0, -lets_in, -alone),
+            Criterion.COST: placeholders.cost,
+            Criterion.TURN: placeholders.turn,
+        },
+        within=node,
+    )
 
 
 def _sorted_steps(own: Curves, steps: HullSteps, cost: IntArray, turn: IntArray, candidate: BoolArray) -> IntArray:

@@ -45,7 +45,7 @@ from slack.planner.objects.drift import (
 )
 from slack.planner.objects.manifests import replica_set_name
 from slack.planner.policy.spec import KIND
-from slack.planner.removal.ordering import newest_first
+from slack.planner.removal.ordering import marked_first, newest_first
 from slack.planner.removal.reasons import (
     MOST,
     FailedPlaceholder,
@@ -352,8 +352,7 @@ def _shrink(
     leaving = max(0, len(bound) - shape.replicas)
     order = [pod.metadata.name for pod in newest_first(bound.values())] if raised else shape.victims
     marked = {name: cost for name, pod in bound.items() if (cost := deletion_cost(pod.metadata)) < 0}
-    chosen = dict.fromkeys([*sorted(marked, key=lambda name: marked[name]), *order])  # a choice that is made stands
-    victims = [victim for victim in chosen if victim in bound][:leaving]
+    victims = [victim for victim in marked_first(marked, order) if victim in bound][:leaving]
     unmarked = [
         SetCost(victim, name, cost)
         for victim, cost in victim_costs(victims).items()

@@ -11,6 +11,7 @@ import numpy as np
 from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
 from slack.planner.domain.capacity import dominant_share
 from slack.planner.model.added import vector_of
+from slack.planner.removal.ordering import Criterion, order_of_leaving
 
 _STRANGER_RANK = {False: 0, None: 1, True: 2}
 """By what `strangers` tells; None for those on nodes of their policy."""
@@ -21,13 +22,8 @@ def victims(
 ) -> tuple[str, ...]:
     """Return the names of `count` bound placeholders of one shape, first to leave first.
 
-    The first criterion that tells two of them apart decides:
-
-    1. Those that are not on nodes of their policy, unless another policy counts on them: then they leave last.
-    2. Those on nodes that the autoscaler has tainted as deletion candidates.
-    3. Those on nodes without other pods, DaemonSets aside: once they have left, the node is empty.
-    4. Among the latter those on the node with the fewest placeholders, among the others on the node with the most.
-    5. The name of the node, then the name of the pod.
+    The criteria (`ordering.Criterion`) are STRANGER, DELETION_CANDIDATE, EMPTIES_NODE, CROWD, and the names of node and
+    pod.
 
     Args:
         snapshot: the cluster.
@@ -45,18 +41,27 @@ def victims(
     at = np.array([p.node for p in bound], dtype=np.int64)
     alone = others[at] <= 0
     stays = np.array([_STRANGER_RANK[strangers.get(p.name)] for p in bound], dtype=np.int64)
-    # The last key is the first criterion. Nodes are sorted by name, and lexsort is stable: ties go to the first pod.
-    order = np.lexsort((at, np.where(alone, ours[at], -ours[at]), ~alone, ~nodes.deletion_candidate[at], stays))
+    # Nodes are sorted by name, and so are the pods.
+    order = order_of_leaving(
+        {
+            Criterion.STRANGER: stays,
+            Criterion.DELETION_CANDIDATE: ~nodes.deletion_candidate[at],
+            Criterion.EMPTIES_NODE: ~alone,
+            Criterion.CROWD: np.where(alone, ours[at], -ours[at]),
+            Criterion.NAME: at,
+        }
+    )
     return tuple(bound[i].name for i in order[:count])
 
 
 def _as_few_as_suffice(pods: Sequence[Placeholder], vectors: IntArray, over: IntArray, node: IntArray) -> list[str]:
     """Choose placeholders that make up for what a node has too much: the cheapest that suffices, else the largest.
 
-    Among equals the first goes.
+    The criteria are COST, AGE and the name of the pod: `pods` are sorted by name.
     """
     cost = dominant_share(vectors, np.maximum(node, 1))
-    left = list(np.argsort(cost, kind="stable"))
+    newest = np.array([-pod.created_seconds for pod in pods])
+    left = order_of_leaving({Criterion.COST: cost, Criterion.AGE: newest}).tolist()
     gone: list[str] = []
     while left and (over > 0).any():
         enough = [i for i in left if (vectors[i] >= over).all()]
@@ -99,10 +104,9 @@ def pushed_out(snapshot: Snapshot, vectors: Mapping[str, IntArray], over: IntArr
     for row, standing_there in standing.items():
         if not standing_there:
             continue
-        # Who came last made it too much, or is one too many anyway.
-        pods = sorted(standing_there, key=lambda p: (-p.created_seconds, p.name))
+        pods = sorted(standing_there, key=lambda p: p.name)
         table = np.stack([_requested(p, vectors[p.shape], snapshot.resources) for p in pods])
         excess = nodes.real[row] + nodes.daemon[row] + nodes.placeholders[row] - nodes.allocatable[row]
         names = set(_as_few_as_suffice(pods, table, excess, nodes.allocatable[row]))
-        found.extend(sorted((p for p in pods if p.name in names), key=lambda p: p.name))
+        found.extend(p for p in pods if p.name in names)
     return tuple(found)
