@@ -12,6 +12,7 @@ import numpy as np
 from slack.cluster import wire
 from slack.cluster.snapshot import IntArray
 from slack.planner.burst_eviction.capacity import ClusterCapacity, costs
+from slack.planner.removal.few import as_few_as_suffice, without_spare
 from slack.planner.removal.ordering import Criterion, order_of_leaving
 
 
@@ -69,21 +70,13 @@ def choose_for_growth(room: ClusterCapacity, growing: GrowingPod) -> tuple[int, 
 
 
 def _fewest(room: ClusterCapacity, rows: IntArray, lacks: IntArray) -> tuple[int, ...]:
-    """Return as few of `rows` as hold `lacks`: the cheapest that does alone, else the one that helps most."""
+    """Return as few of `rows` as hold `lacks`: what helps most is the largest part of all that is asked."""
     standing, cost = room.standing, costs(room)
-    left, chosen = lacks.copy(), []
     order = order_of_leaving({Criterion.COST: cost[rows], Criterion.TURN: standing.turn[rows], Criterion.NAME: rows})
-    rest = rows[order].tolist()
     asked = np.flatnonzero(lacks > 0)
-    while (left > 0).any():
-        enough = next((row for row in rest if np.all(standing.requests[row] >= left)), None)
-        helps = [float(np.minimum(standing.requests[row], left)[asked] @ (1.0 / lacks[asked])) for row in rest]
-        row = enough if enough is not None else rest[int(np.argmax(helps))]
-        chosen.append(row)
-        rest.remove(row)
-        left = np.maximum(left - standing.requests[row], 0)
-    for row in sorted(chosen, key=lambda row: -int(cost[row])):
-        others = [other for other in chosen if other != row]
-        if np.all(standing.requests[others].sum(axis=0) >= lacks):
-            chosen = others
-    return tuple(chosen)
+
+    def part_of_asked(row: int, left: IntArray) -> float:
+        return float(np.minimum(standing.requests[row], left)[asked] @ (1.0 / lacks[asked]))
+
+    chosen = as_few_as_suffice(standing.requests, lacks, rows[order].tolist(), part_of_asked)
+    return tuple(without_spare(standing.requests, lacks, chosen, cost))

@@ -11,6 +11,7 @@ import numpy as np
 from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
 from slack.planner.domain.capacity import dominant_share
 from slack.planner.model.added import vector_of
+from slack.planner.removal.few import as_few_as_suffice
 from slack.planner.removal.ordering import Criterion, order_of_leaving
 
 _STRANGER_RANK = {False: 0, None: 1, True: 2}
@@ -54,25 +55,20 @@ def victims(
     return tuple(bound[i].name for i in order[:count])
 
 
-def _as_few_as_suffice(pods: Sequence[Placeholder], vectors: IntArray, over: IntArray, node: IntArray) -> list[str]:
-    """Choose placeholders that make up for what a node has too much: the cheapest that suffices, else the largest.
+def _names_pushed_out(pods: Sequence[Placeholder], vectors: IntArray, over: IntArray, node: IntArray) -> frozenset[str]:
+    """Choose placeholders that make up for what a node has too much: as few as suffice, the cheapest first.
 
-    The criteria are COST, AGE and the name of the pod: `pods` are sorted by name.
+    The criteria (`ordering.Criterion`) are COST, AGE and the name of the pod: `pods` are sorted by name. The largest
+    helps most.
     """
     cost = dominant_share(vectors, np.maximum(node, 1))
     newest = np.array([-pod.created_seconds for pod in pods])
-    left = order_of_leaving({Criterion.COST: cost, Criterion.AGE: newest}).tolist()
-    gone: list[str] = []
-    while left and (over > 0).any():
-        enough = [i for i in left if (vectors[i] >= over).all()]
-        helps = [i for i in left if (vectors[i][over > 0] > 0).any()]
-        if not helps:
-            break
-        best = enough[0] if enough else max(helps, key=lambda i: float(cost[i]))
-        gone.append(pods[best].name)
-        over = over - vectors[best]
-        left.remove(best)
-    return gone
+    order = order_of_leaving({Criterion.COST: cost, Criterion.AGE: newest}).tolist()
+
+    def size(row: int, left: IntArray) -> float:
+        return float(cost[row]) if (vectors[row][left > 0] > 0).any() else 0.0
+
+    return frozenset(pods[row].name for row in as_few_as_suffice(vectors, over, order, size))
 
 
 def _requested(pod: Placeholder, planned: IntArray, resources: tuple[str, ...]) -> IntArray:
@@ -107,6 +103,6 @@ def pushed_out(snapshot: Snapshot, vectors: Mapping[str, IntArray], over: IntArr
         pods = sorted(standing_there, key=lambda p: p.name)
         table = np.stack([_requested(p, vectors[p.shape], snapshot.resources) for p in pods])
         excess = nodes.real[row] + nodes.daemon[row] + nodes.placeholders[row] - nodes.allocatable[row]
-        names = set(_as_few_as_suffice(pods, table, excess, nodes.allocatable[row]))
+        names = _names_pushed_out(pods, table, excess, nodes.allocatable[row])
         found.extend(p for p in pods if p.name in names)
     return tuple(found)

@@ -14,8 +14,8 @@ _ROWS = st.integers(0, 6).flatmap(
 )
 
 
-@given(keys=_ROWS)
 @examples(100)
+@given(keys=_ROWS)
 def test_the_first_criterion_that_tells_two_apart_decides(keys: dict[Criterion, list[int]]) -> None:
     count = len(next(iter(keys.values())))
     expected = sorted(range(count), key=lambda row: [keys[criterion][row] for criterion in sorted(keys)])
