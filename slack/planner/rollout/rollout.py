@@ -14,13 +14,12 @@ from slack.cluster.snapshot import IntArray
 from slack.planner.model.added import NO_ADDITIONS, AddedBefore, Additions, zero
 from slack.planner.model.result import ExistingShape
 from slack.planner.model.shape import Role, Wanted
+from slack.planner.removal.shapes import ROLE_ORDER, CountedShape, limit_to_ceiling, release_pending, to_lose
 from slack.planner.rollout.backoff import Pods
 
 Counts = tuple[tuple[float, int], ...]
 _STEPS = 4
 """A replacement takes about so many steps, so that it never asks for twice the slack at once."""
-_FEW = 10
-_ORDER = {Role.COVER: 0, Role.MIRROR: 1, Role.DEMAND: 2, Role.FILL: 3}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,14 +103,12 @@ def steady(count: int, counts: Counts, replicas: int) -> int:
 
 
 def _release(target: int, count: int, name: str, current: CurrentState, role: Role) -> int:
-    """Let pending placeholders go at once when far fewer are wanted: a mistaken size must not ask for nodes.
+    """Let pending placeholders go at once when far fewer are wanted.
 
     What a pool does not announce any more goes so, however little it is: its pods have come, and it may have no more.
     """
-    few = current.replicas(name) - count <= max(count, _FEW)
-    if few and role is not Role.DEMAND and not current.release_pending:
-        return target
-    return min(target, max(count, current.bound(name)))
+    at_once = role is Role.DEMAND or current.release_pending
+    return release_pending(target, count, replicas=current.replicas(name), bound=current.bound(name), at_once=at_once)
 
 
 def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted]) -> list[Wanted]:
@@ -158,19 +155,13 @@ def _still_needed(old: ExistingShape, wanted: Sequence[Wanted], size: IntArray, 
         # of a hold does not keep the old ones, nor, where no autoscaler ever says a word, one more each patience.
         held = max(current.waited(w.shape.name), 1 if w.shape.name in current.caps else 0)
         missing = missing + max(w.count - bound - held, 0) * current.size(w.shape.name, w.vector)
-    return _to_lose(missing, size)
+    return to_lose(missing, size)
 
 
 def _surplus(wanted: Sequence[Wanted], size: IntArray, counts: Counts, current: CurrentState) -> int:
     """Return how many of an old shape are more than what replaces it: they wait for the shrink delay."""
     before = max((count for _, count in counts), default=0) * size
-    return _to_lose(before - sum((current.room(w, w.count) for w in wanted), np.zeros_like(size)), size)
-
-
-def _to_lose(over: IntArray, vector: IntArray) -> int:
-    """Return how many placeholders it takes to lose `over`, as far as their kind can help."""
-    need = (over > 0) & (vector > 0)
-    return int(np.max(-(-over[need] // vector[need]), initial=0))
+    return to_lose(before - sum((current.room(w, w.count) for w in wanted), np.zeros_like(size)), size)
 
 
 def _within_ceiling(targets: list[Target], current: CurrentState) -> list[Target]:
@@ -181,7 +172,8 @@ def _within_ceiling(targets: list[Target], current: CurrentState) -> list[Target
     sizes = [current.size(t.wanted.shape.name, t.wanted.vector) for t in targets]
     result: dict[int, int] = {}
     blocked = np.zeros_like(current.ceiling)
-    order = sorted(range(len(targets)), key=lambda i: (_ORDER[targets[i].wanted.role], targets[i].wanted.shape.name))
+    names = [t.wanted.shape.name for t in targets]
+    order = sorted(range(len(targets)), key=lambda i: (ROLE_ORDER[targets[i].wanted.role], names[i]))
     for i in order:
         t = targets[i]
         now = current.used(t.wanted.shape.name)
@@ -199,16 +191,11 @@ def _within_ceiling(targets: list[Target], current: CurrentState) -> list[Target
     planned = np.zeros_like(current.ceiling) + current.beside
     for i, t in enumerate(targets):
         planned = planned + current.room(t.wanted, result[i])
-    # What is above the ceiling goes now; and shapes that are given up, or that wait to shrink, make way for at least
-    # one placeholder that the ceiling keeps from growing.
-    for i in sorted(range(len(targets)), key=lambda i: (not targets[i].retiring, -_ORDER[targets[i].wanted.role])):
-        wanted = targets[i].wanted
-        spare = max(result[i] - wanted.count, 0)
-        makes_way = min(_to_lose(planned + blocked - current.ceiling, sizes[i]), spare)
-        less = max(makes_way, min(_to_lose(planned - current.ceiling, sizes[i]), result[i]))
-        result[i] -= less
-        planned = planned - less * sizes[i]
-    return [Target(t.wanted, result[i], t.retiring) for i, t in enumerate(targets)]
+    shapes = [
+        CountedShape(sizes[i], result[i], t.wanted.count, t.wanted.role, t.retiring) for i, t in enumerate(targets)
+    ]
+    counts = limit_to_ceiling(shapes, planned, blocked, current.ceiling)
+    return [Target(t.wanted, count, t.retiring) for t, count in zip(targets, counts, strict=True)]
 
 
 def first_steps(targets: Sequence[Target], known: Mapping[str, AddedBefore], current: CurrentState) -> dict[str, int]:
@@ -273,4 +260,4 @@ def roll_out(
             target = min(target, current.bound(name))
         targets.append(Target(w, min(target, current.caps.get(name, target)), retiring=not w.count))
     targets = _within_ceiling(targets, current)
-    return tuple(sorted(targets, key=lambda t: (_ORDER[t.wanted.role], t.retiring, t.wanted.shape.name))), counts
+    return tuple(sorted(targets, key=lambda t: (ROLE_ORDER[t.wanted.role], t.retiring, t.wanted.shape.name))), counts

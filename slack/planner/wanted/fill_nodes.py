@@ -11,10 +11,11 @@ import numpy as np
 
 from slack.cluster.snapshot import IntArray
 from slack.planner.model.shape import Wanted
+from slack.planner.removal.shapes import Standing, limit_count, retained_counts, room_of
 from slack.planner.wanted.fill_choice import Bounds, FillChoice, count_for, fill_further
-from slack.planner.wanted.fill_stable import Filling, StableFill, only, shapes_left, so_many
+from slack.planner.wanted.fill_stable import Filling, StableFill, only, shapes_left
 from slack.planner.wanted.part_inputs import PartInputs
-from slack.planner.wanted.standing import Standing, kept, room_of, standing_of
+from slack.planner.wanted.standing import standing_of
 
 
 def fill_nodes(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> StableFill:
@@ -32,13 +33,13 @@ def fill_nodes(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> Sta
     desired = np.minimum(np.maximum(size.desired, whole), size.ceiling)
     need = np.maximum(desired - taken - part.guests, 0)
     number = count_for(np.where(node > 0, need, 0), node)
-    standing = so_many(_standing(part, cover), number)
+    standing = limit_count(_standing(part, cover), number)
     if sum(there.count for there in standing) >= number:
         have = room_of(standing, part.added, width)
         need = np.minimum(need, np.maximum(have, np.maximum(size.desired - taken - part.guests, 0)))
         desired = np.minimum(desired, np.maximum(need + taken, size.desired))
     most_new, most_shapes = shapes_left(part, cover)
-    standing = kept(standing, need, size.ceiling - taken, part.added, most_shapes)
+    standing = retained_counts(standing, need, size.ceiling - taken, part.added, most_shapes)
     filling = Filling(part, taken, {there.shape.name: there for there in standing}, most_new)
     lacking = number - sum(there.count for there in standing)
     if lacking > 0:

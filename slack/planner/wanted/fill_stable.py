@@ -15,6 +15,14 @@ from slack.planner.domain.capacity import RATED, dominant_share
 from slack.planner.domain.feasibility import why_not
 from slack.planner.model.shape import Role, Shape, Wanted
 from slack.planner.policy.spec import CoverMode
+from slack.planner.removal.shapes import (
+    MOST_SHAPES,
+    Standing,
+    limit_count,
+    limit_shapes,
+    retained_counts,
+    room_of,
+)
 from slack.planner.wanted.cover_stable import shape_of
 from slack.planner.wanted.fill_bursts import Burst, bursts_of, fills_for
 from slack.planner.wanted.fill_choice import (
@@ -30,7 +38,7 @@ from slack.planner.wanted.fill_choice import (
 )
 from slack.planner.wanted.fill_pair import Fills, count_of, pair_for
 from slack.planner.wanted.part_inputs import PartInputs
-from slack.planner.wanted.standing import MOST_SHAPES, Standing, kept, merged_away, room_of, standing_of, with_refills
+from slack.planner.wanted.standing import standing_of, with_refills
 
 MOST_PLACEHOLDERS = 5000
 """Of one shape. More than a pod a node of the largest cluster is a mistake of units, and would flood the API server."""
@@ -111,7 +119,7 @@ class Filling:
         return tuple(
             Wanted(there.shape, Role.FILL, there.count, there.vector, used_up=not there.refilled)
             # where none that is there may be made more of, today's size takes the place of the rarest
-            for there in merged_away([there for _, there in sorted(self.found.items())], most_shapes + shared)
+            for there in limit_shapes([there for _, there in sorted(self.found.items())], most_shapes + shared)
         )
 
 
@@ -145,13 +153,13 @@ def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> St
     standing = with_refills(standing, part, bounds, [fill.chunk for fill in best], bursts)
     if chunk is not None and best:
         # A fixed number is a number, whatever size each has.
-        standing = so_many(standing, best[0].count)
+        standing = limit_count(standing, best[0].count)
         have = room_of(standing, part.added, width)
         if sum(there.count for there in standing) >= best[0].count:
             need = np.minimum(need, np.maximum(have, np.maximum(size.desired - taken - part.guests, 0)))
             desired = np.minimum(desired, np.maximum(need + taken, size.desired))
     most_new, most_shapes = shapes_left(part, cover)
-    standing = kept(standing, need, size.ceiling - taken, part.added, most_shapes)
+    standing = retained_counts(standing, need, size.ceiling - taken, part.added, most_shapes)
     filling = Filling(part, taken, {there.shape.name: there for there in standing}, most_new)
     for r in range(RATED, width):
         missing = filling.missing(desired)
@@ -228,17 +236,6 @@ def _todays(
         plain = version_1(rated, average, spec.granularity, left)
         return () if plain is None else (plain,)
     return fills_for(rated, bounds, left, bursts)
-
-
-def so_many(standing: Sequence[Standing], number: int) -> list[Standing]:
-    """Return no more than a number of placeholders: the rarest shapes go first, and what is not refilled."""
-    over = sum(there.count for there in standing) - number
-    found = []
-    for there in sorted(standing, key=lambda there: (there.refilled, there.count, there.shape.name)):
-        less = min(max(over, 0), there.count)
-        over -= less
-        found.append(Standing(there.shape, there.vector, there.count - less, there.refilled))
-    return found
 
 
 def _new(

@@ -4,38 +4,22 @@ The extra capacity is a sum of room, whatever shapes it is in. So a size that is
 bound placeholder to go: each one that is there counts, and a shape gives some up only where all of them together hold
 more than is wanted. A shape that nothing should ask a node for any more (larger than every pod, S6; too large for every
 node; for other nodes than the policy's; one of too many) is used up: its placeholders stay as long as they are bound,
-and what displaces one of them makes room for today's size.
+and what displaces one of them makes room for today's size. How many of each live on: `slack.planner.removal.shapes`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from slack.cluster.snapshot import IntArray
-from slack.planner.model.added import Additions
-from slack.planner.model.shape import Shape, Wanted
+from slack.planner.model.shape import Wanted
 from slack.planner.policy.spec import CoverMode
+from slack.planner.removal.shapes import Standing
 from slack.planner.wanted.fill_bursts import Burst, outgrown
 from slack.planner.wanted.fill_choice import Bounds, useful
 from slack.planner.wanted.part_inputs import PartInputs
 
-MOST_SHAPES = 8
-"""Of standard placeholders of one domain, beside those of the cover: each is a ReplicaSet."""
 _REFILLED = 4
 """So many of them are refilled when they are displaced, those with the most placeholders; rarer ones merge away."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Standing:
-    """The placeholders of one shape that are there and count as standard ones."""
-
-    shape: Shape
-    vector: IntArray
-    """[R]"""
-    count: int
-    refilled: bool = True
-    """What is displaced of it is made again in this size, and more may be made of it."""
 
 
 def standing_of(part: PartInputs, cover: Sequence[Wanted]) -> list[Standing]:
@@ -88,47 +72,3 @@ def with_refills(
     names = {there.shape.name for there in good[:_REFILLED]}
     names |= {there.shape.name for there in good if any((there.vector == chunk).all() for chunk in chunks)}
     return [replace(there, refilled=there.shape.name in names) for there in standing]
-
-
-def room_of(standing: Sequence[Standing], added: Additions, width: int) -> IntArray:
-    """[R] what all of them request together."""
-    total = np.zeros(width, dtype=np.int64)
-    for there in standing:
-        total = total + added.of(there.shape.name).room(there.count, there.vector)
-    return total
-
-
-def kept(
-    standing: Sequence[Standing], need: IntArray, most: IntArray, added: Additions, most_shapes: int = MOST_SHAPES
-) -> list[Standing]:
-    """Return how many of each live on: all but what is more than needed, or more than there may be.
-
-    The first to be given up are those that are not refilled, then the rarest: shapes merge.
-
-    Args:
-        standing: what is there.
-        need: [R] room that is wanted of them; 0 or less where none is.
-        most: [R] room that they may take.
-        added: what admission adds to them.
-        most_shapes: so many of them may stay; what the cover leaves of maxShapes is theirs as well.
-    """
-    need, left = np.maximum(need, 0), {there.shape.name: there for there in standing}
-    room = room_of(standing, added, len(need))
-    for there in sorted(standing, key=lambda there: (there.refilled, there.count, there.shape.name)):
-        takes = there.vector > 0
-        size = (added.of(there.shape.name).room(there.count, there.vector) // there.count)[takes]
-        spare = int(np.min((room - need)[takes] // size, initial=there.count))
-        over = int(np.max(-((most - room)[takes] // size), initial=0))
-        count = there.count - min(max(spare, over, 0), there.count)
-        room = room - added.of(there.shape.name).room(there.count, there.vector)
-        room = room + added.of(there.shape.name).room(count, there.vector)
-        left[there.shape.name] = replace(there, count=count)
-    return merged_away(list(left.values()), most_shapes)
-
-
-def merged_away(standing: Sequence[Standing], most_shapes: int) -> list[Standing]:
-    """Return no more than so many shapes that stay: those that are not refilled go first, then the rarest."""
-    there_are = [there for there in standing if there.count]
-    there_are.sort(key=lambda there: (there.refilled, there.count, there.shape.name))
-    gone = {there.shape.name for there in there_are[: max(len(there_are) - most_shapes, 0)]}
-    return [replace(there, count=0) if there.shape.name in gone else there for there in standing]
