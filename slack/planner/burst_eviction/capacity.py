@@ -14,8 +14,6 @@ from slack.cluster.classes import NodeClass
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
 from slack.planner.model.added import vector_of
 
-_MILLION = 1_000_000
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundPlaceholders:
@@ -72,14 +70,6 @@ class ClusterCapacity:
         kept = np.ones(len(self.standing), dtype=bool)
         kept[rows] = False
         return replace(self, free=free, slots=slots, standing=_rows_of(self.standing, np.flatnonzero(kept)))
-
-
-def costs(room: ClusterCapacity) -> IntArray:
-    """[P] what each placeholder takes of the largest node, in millionths, all resources together."""
-    found = np.zeros(len(room.standing), dtype=np.int64)
-    for r in np.flatnonzero(room.largest > 0).tolist():
-        found += np.rint(room.standing.requests[:, r] / room.largest[r] * _MILLION).astype(np.int64)
-    return found
 
 
 def _rows_of(standing: BoundPlaceholders, rows: IntArray) -> BoundPlaceholders:

@@ -15,10 +15,11 @@ import numpy as np
 from slack.cluster.class_index import ClassIndex
 from slack.cluster.snapshot import BoolArray, IntArray
 from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
-from slack.planner.burst_eviction.capacity import ClusterCapacity, costs
+from slack.planner.burst_eviction.capacity import ClusterCapacity
 from slack.planner.burst_eviction.curves import fits
 from slack.planner.burst_eviction.pick import EvictablePlaceholders, Places, pick
 from slack.planner.model.added import vector_of
+from slack.planner.removal.cost import removal_costs
 from slack.planner.removal.ordering import Criterion, order_of_leaving
 
 LONE = 1
@@ -113,7 +114,7 @@ class _State:
         self._there: BoolArray = np.ones(len(room.standing), dtype=bool)
         self._index = ClassIndex(room.classes)
         self._row = {name: row for row, name in enumerate(room.nodes)}
-        self._cost = costs(room)
+        self._cost = removal_costs(room.standing.requests, room.largest)
         self._choices = 0
         self._held: dict[str, IntArray] = {}
         """By key of the burst, [X] pods on each node that it may go to."""

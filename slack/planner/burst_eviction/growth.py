@@ -11,7 +11,8 @@ import numpy as np
 
 from slack.cluster import wire
 from slack.cluster.snapshot import IntArray
-from slack.planner.burst_eviction.capacity import ClusterCapacity, costs
+from slack.planner.burst_eviction.capacity import ClusterCapacity
+from slack.planner.removal.cost import removal_costs
 from slack.planner.removal.few import as_few_as_suffice, without_spare
 from slack.planner.removal.ordering import Criterion, order_of_leaving
 
@@ -71,7 +72,7 @@ def choose_for_growth(room: ClusterCapacity, growing: GrowingPod) -> tuple[int, 
 
 def _fewest(room: ClusterCapacity, rows: IntArray, lacks: IntArray) -> tuple[int, ...]:
     """Return as few of `rows` as hold `lacks`: what helps most is the largest part of all that is asked."""
-    standing, cost = room.standing, costs(room)
+    standing, cost = room.standing, removal_costs(room.standing.requests, room.largest)
     order = order_of_leaving({Criterion.COST: cost[rows], Criterion.TURN: standing.turn[rows], Criterion.NAME: rows})
     asked = np.flatnonzero(lacks > 0)
 
