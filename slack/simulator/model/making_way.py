@@ -13,6 +13,7 @@ from slack.cluster.snapshot import IntArray
 from slack.planner.burst_eviction.choice import LONE
 from slack.planner.burst_eviction.curves import fits
 from slack.planner.burst_eviction.pick import EvictablePlaceholders, Places, pick
+from slack.planner.removal.cost import removal_costs
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.kinds import PodKind, PodRole
 from slack.simulator.model.replicaset import ReplicaSets
@@ -20,7 +21,6 @@ from slack.simulator.model.state import ModelledCluster
 
 BOUND_SECONDS = 2.0
 """After this time the room is asked for again, bound or not."""
-_MILLION = 1_000_000
 
 
 class ModelledBurstEviction:
@@ -113,12 +113,12 @@ class ModelledBurstEviction:
         kinds = [cluster.kinds[cluster.kind_of[row]] for row in pods]
         requests = np.array([own.requests for own in kinds], dtype=np.int64)
         node = np.array([cluster.node_of[row] for row in pods], dtype=np.int64)
-        largest = np.maximum(cluster.allocatable[:, : cluster.size].max(axis=1), 1)
+        largest = cluster.allocatable[:, : cluster.size].max(axis=1)
         own = EvictablePlaceholders(
             node=at[node],
             requests=requests,
             priority=np.array([other.priority for other in kinds], dtype=np.int64),
-            cost=(requests * _MILLION // largest).sum(axis=1),
+            cost=removal_costs(requests, largest),
             turn=np.array([cluster.number[row] for row in pods], dtype=np.int64),
         )
         places = Places(free[nodes], slots[nodes], cluster.candidate[nodes])
