@@ -1,1 +1,1 @@
-"""Which placeholders are removed: the reasons, as one ordered list, and the order among those that may leave."""
+"""Which placeholders are removed: the reasons, the limits of shapes and the order of leaving, each one list."""
