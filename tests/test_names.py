@@ -5,7 +5,7 @@ The lists of exceptions only shrink: whoever renames one of them takes it from i
 
 import ast
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -196,11 +196,19 @@ def definitions() -> tuple[tuple[str, ast.ClassDef | ast.FunctionDef | ast.Async
         for folder in PRODUCT:
             for path in sorted((ROOT / folder).rglob("*.py")):
                 name = path.relative_to(ROOT).as_posix()
-                for node in ast.walk(ast.parse(path.read_text())):
+                for node in statements(ast.parse(path.read_text()).body):
                     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                         yield name, node
 
     return tuple(each())
+
+
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield all statements at any depth, without the expressions in them, which are most of a tree."""
+    for statement in body:
+        yield statement
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from statements(getattr(statement, field, ()))
 
 
 def is_participle(name: str) -> bool:
