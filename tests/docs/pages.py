@@ -18,6 +18,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
 def prose(path: Path) -> str:
     """A page without its code blocks."""
     return _FENCE.sub("", path.read_text())

@@ -18,6 +18,7 @@ from slack.cluster.labels import LABEL_PLACEHOLDER
 from slack.kube.watch import EventType, WatchDecoder
 from slack_operator.placeholders.cluster_view import ClusterView
 from slack_operator.placeholders.sinks import NodeSink, PodSink
+from tests.cases import run_for_each
 from tests.cluster.build import NAMESPACE, NOW, node, pod
 from tests.docs.pages import DOCS, ROOT, name_of, section
 from tests.docs.test_names import names_in
@@ -52,7 +53,7 @@ def test_pictures_and_lists_are_those_of_the_code() -> None:
     assert not old, "run: make rooms"
 
 
-@pytest.mark.parametrize(("file", "function"), NAMED)
+@run_for_each(("file", "function"), NAMED)
 def test_every_function_that_is_named_beside_a_file_is_in_it(file: str, function: str) -> None:
     assert function in names_in(ROOT / file)
 
@@ -85,7 +86,7 @@ def test_a_way_has_its_steps_in_order(heading: str) -> None:
     assert len(made.way(heading)) == len(rows)
 
 
-@pytest.mark.parametrize(("question", "answer"), QUESTIONS.items())
+@run_for_each(("question", "answer"), QUESTIONS.items())
 def test_a_newcomer_is_led_to_three_files_at_most(question: str, answer: str) -> None:
     rows = [row.split("|") for row in section(PAGE, "Where is it?").splitlines() if row.startswith("| ")]
     (row,) = [answered for _, asked, answered, _ in rows if question in asked]

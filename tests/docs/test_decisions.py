@@ -2,8 +2,7 @@
 
 import re
 
-import pytest
-
+from tests.cases import run_for_each
 from tests.docs.pages import DOCS, headings, section
 
 PAGE = DOCS / "decisions.md"
@@ -19,13 +18,13 @@ def part(decision: str, name: str) -> str:
     return section(PAGE, decision).partition(f"**{name}**")[2].partition("\n\n")[0]
 
 
-@pytest.mark.parametrize("decision", DECISIONS)
+@run_for_each("decision", DECISIONS)
 def test_a_decision_says_all_of_it(decision: str) -> None:
     assert [name for name in PARTS if not part(decision, name).strip()] == []
     assert f"[{decision}](#" in PAGE.read_text().partition("\n## ")[0]
 
 
-@pytest.mark.parametrize("decision", DECISIONS)
+@run_for_each("decision", DECISIONS)
 def test_its_figures_are_those_of_the_pages_that_it_names_or_of_a_test(decision: str) -> None:
     figure = part(decision, "Figure.")
     pages = [(DOCS / name).read_text() for name in _LINKED.findall(figure)]

@@ -2,8 +2,7 @@
 
 import re
 
-import pytest
-
+from tests.cases import run_for_each
 from tests.docs.pages import ROOT
 
 MOST_TERMS, MOST_WORDS, MOST_SENTENCES = 60, 25, 2
@@ -21,7 +20,7 @@ def test_it_has_at_most_sixty_terms_each_once_and_sorted() -> None:
     assert terms == sorted(set(terms))
 
 
-@pytest.mark.parametrize(("term", "meaning"), entries())
+@run_for_each(("term", "meaning"), entries())
 def test_a_meaning_is_one_or_two_short_sentences(term: str, meaning: str) -> None:
     sentences = re.findall(r"[^.]*(?:\.(?!\s|$)[^.]*)*\.(?=\s|$)", meaning)
     assert 1 <= len(sentences) <= MOST_SENTENCES, term

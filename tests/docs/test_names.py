@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.demand.metric_definitions import DEMAND_CONTROLLER_FAMILIES
 from slack_operator.loadwatcher.metric_definitions import LOAD_WATCHER_FAMILIES
@@ -15,6 +13,7 @@ from slack_operator.placeholders.metric_definitions import FAMILIES
 from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
 from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
+from tests.cases import run_for_each
 from tests.docs.pages import PAGES, ROOT, blocks, inline_code, name_of, prose
 from tests.monitoring.promql import family_of
 
@@ -68,7 +67,7 @@ def absent(words: str, beside: Path) -> list[str]:
     return wrong + [dotted for dotted in _MODULE.findall(words) if not module_exists(dotted)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@run_for_each("page", PAGES, ids=name_of)
 def test_every_path_and_module_is_there(page: Path) -> None:
     assert [name for code in code_in(page) for name in absent(code, page)] == []
 
@@ -88,6 +87,7 @@ def names_in(path: Path) -> frozenset[str]:
     return frozenset(names)
 
 
+@cache
 def module_exists(dotted: str) -> bool:
     """Whether it is a package or module, or a name in one."""
     for folder in (ROOT, ROOT / "operator"):
@@ -109,7 +109,7 @@ def python_files() -> frozenset[str]:
     return frozenset(path.name for room in CODE for path in (ROOT / room).rglob("*.py"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@run_for_each("page", PAGES, ids=name_of)
 def test_every_file_that_is_named_without_its_room_is_there(page: Path) -> None:
     """As in the tables of profiles: `columns.py apply_pods`."""
     for code in code_in(page):
@@ -123,14 +123,14 @@ def make_targets() -> frozenset[str]:
     return frozenset(name for line in lines for name in line.split())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@run_for_each("page", PAGES, ids=name_of)
 def test_every_make_target_is_there(page: Path) -> None:
     for code in code_in(page):
         for targets in _TARGET.findall(re.sub(r"#.*", "", code)):
             assert set(targets.split()) <= make_targets(), f"make {targets}"
 
 
-@pytest.mark.parametrize("page", [*PAGES, *GENERATED], ids=name_of)
+@run_for_each("page", [*PAGES, *GENERATED], ids=name_of)
 def test_every_metric_is_there(page: Path) -> None:
     former = FORMER.get(name_of(page))
     for name in _METRIC.findall(page.read_text()):

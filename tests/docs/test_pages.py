@@ -46,6 +46,7 @@ from slack_operator.scorer.metrics import state_word
 from slack_operator.throttler.agent import gate_server
 from slack_operator.throttler.controller import late_pods, webhook
 from slack_operator.throttler.gate import probe_server
+from tests.cases import run_for_each
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, inline_code, links, name_of, prose
 
 PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
@@ -135,7 +136,7 @@ NOT_WORDS |= {
 """Pages about our own code or fields, whose CamelCase words are neither conditions nor Events."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@run_for_each("page", PAGES, ids=name_of)
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     for target, anchor in links(page):
         assert target.exists(), f"{target} is not there"
@@ -200,7 +201,7 @@ def our_arguments(words: list[str]) -> list[str] | None:
     return words[2:] if words[:2] == ["kubectl", "slack"] else None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@run_for_each("page", PAGES, ids=name_of)
 def test_every_command_of_ours_parses(page: Path) -> None:
     root: Any = typer.main.get_command(app)
     for words in commands(page, "resource-slack", "kubectl"):
@@ -237,7 +238,7 @@ def value_exists(path: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@run_for_each("page", PAGES, ids=name_of)
 def test_every_value_of_the_chart_exists(page: Path) -> None:
     named = [words[i + 1].partition("=")[0] for words in commands(page, "helm") for i in settings_in(words)]
     named += [code.partition("=")[0] for code in inline_code(prose(page)) if re.match(_VALUE, code)]
@@ -249,7 +250,7 @@ def settings_in(words: list[str]) -> list[int]:
     return [i for i, word in enumerate(words) if word == "--set"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@run_for_each("page", PAGES, ids=name_of)
 def test_every_manifest_is_yaml_and_every_policy_a_good_one(page: Path) -> None:
     for body in blocks(page, "yaml"):
         for document in yaml.safe_load_all(body):
@@ -257,7 +258,7 @@ def test_every_manifest_is_yaml_and_every_policy_a_good_one(page: Path) -> None:
                 parse_policy(document, source=name_of(page))
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "path", [*PAGES, CHART_NOTES, *sorted((ROOT / "slack").rglob("*.py"))], ids=lambda path: str(name_of(path))
 )
 def test_crds_are_upgraded_by_force_for_what_helm_installed_is_helms(path: Path) -> None:
@@ -278,7 +279,7 @@ def test_the_audit_policy_with_comments_is_a_good_one() -> None:
     parse_audit_policy(yaml.safe_load(path.read_text()), source=path.name)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in NOT_WORDS], ids=name_of)
+@run_for_each("page", [page for page in PAGES if page.name not in NOT_WORDS], ids=name_of)
 def test_every_condition_reason_and_alert_exists(page: Path) -> None:
     named = {code for code in inline_code(prose(page)) if _CAMEL.fullmatch(code)}
     assert named <= OURS | FOREIGN, "neither ours nor known as somebody else's"
@@ -349,7 +350,7 @@ def rights(roles: list[Any]) -> set[tuple[str, str, str]]:
     }
 
 
-@pytest.mark.parametrize(("path", "kind", "before"), TABLES)
+@run_for_each(("path", "kind", "before"), TABLES)
 def test_the_table_of_rights_is_what_is_granted(path: Path, kind: str, before: str) -> None:
     kind, _, name = kind.partition(" ")
     roles = [document for document in manifests(path) if document["kind"] == kind and "rules" in document]
@@ -381,7 +382,7 @@ def test_agents_of_the_auditor_have_no_rights() -> None:
     assert 'name := printf "%s-agent"' in (AUDIT.parent / "agent.yaml").read_text()
 
 
-@pytest.mark.parametrize("picture", PICTURES, ids=name_of)
+@run_for_each("picture", PICTURES, ids=name_of)
 def test_pictures_are_svg_of_a_size_and_each_is_shown(picture: Path) -> None:
     assert picture.stat().st_size < LARGEST_PICTURE_BYTES
     assert ElementTree.fromstring(picture.read_text()).tag.endswith("}svg")  # our own file, not a stranger's

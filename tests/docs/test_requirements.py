@@ -3,8 +3,7 @@
 import ast
 import re
 
-import pytest
-
+from tests.cases import run_for_each
 from tests.docs.pages import ROOT
 
 TEXT = (ROOT / "docs" / "requirements.md").read_text()
@@ -18,7 +17,7 @@ QUEUES = [f"A{n}" for n in range(1, 39)]
 NOTHING_BUILT = {"T3", "A36", "A37"}
 
 
-@pytest.mark.parametrize("requirement", [*WANTED, *(name for name in [*STARTS, *QUEUES] if name not in NOTHING_BUILT)])
+@run_for_each("requirement", [*WANTED, *(name for name in [*STARTS, *QUEUES] if name not in NOTHING_BUILT)])
 def test_every_requirement_names_code_and_a_test(requirement: str) -> None:
     _, _, _, done, proved, _ = ROWS[requirement].split("|")
     assert done.strip()
@@ -29,7 +28,7 @@ def test_every_row_of_the_study_on_starts_and_of_the_proposal_on_queues_is_there
     assert {*STARTS, *QUEUES} <= set(ROWS)
 
 
-@pytest.mark.parametrize(("file", "test"), NAMED, ids=[name for _, name in NAMED])
+@run_for_each(("file", "test"), NAMED, ids=[name for _, name in NAMED])
 def test_every_named_test_exists(file: str, test: str) -> None:
     tree = ast.parse((ROOT / file).read_text())
     assert test in {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}
