@@ -17,6 +17,7 @@ from slack.planner.model.shape import Role
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.plan import plan
 from slack.planner.policy.spec import Policy
+from tests.cases import run_for_each
 from tests.cluster.build import NOW, Json, node, placeholder, pod, workload
 from tests.planner.scenes import FREELY, GI, ZONE, plan_of, policy_of, replicas, snapshot_of
 
@@ -134,7 +135,7 @@ UNCHECKED: dict[str, Json] = {
 """By the beginning of what is said: fields of a pod's spec."""
 
 
-@pytest.mark.parametrize("chosen", list(product((False, True), repeat=len(UNCHECKED))))
+@run_for_each("chosen", list(product((False, True), repeat=len(UNCHECKED))))
 def test_a_bound_placeholder_makes_it_ready_only_if_all_that_decides_was_checked(chosen: tuple[bool, ...]) -> None:
     said = list(compress(UNCHECKED, chosen))
     fields: Json = {}
@@ -166,7 +167,7 @@ SCOPED: Json = {
 }
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("quotas", "warning", "unknown"),
     [
         ([], "", ""),
@@ -605,7 +606,7 @@ def test_room_that_it_cannot_use_is_not_named_beside_room_that_it_can() -> None:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("kind", "known"),
     [
         *((kind, "deploy") for kind in ("deploy", "deployment", "Deployments", "deployment.apps", "deployments.apps")),

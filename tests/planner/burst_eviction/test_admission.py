@@ -11,6 +11,7 @@ from slack.planner.burst_eviction.admission import Quotas, with_defaults, within
 from slack.planner.burst_eviction.burst import LeftAlone
 from slack.planner.burst_eviction.pods import PodPriorities, burst_of_promise
 from slack.planner.burst_eviction.promises import Promise
+from tests.cases import run_for_each
 
 
 def _spec(resources: Any = None, containers: int = 1, **fields: Any) -> wire.PodSpec:
@@ -30,7 +31,7 @@ def _quota(hard: Any, used: Any = None, **spec: Any) -> wire.ResourceQuota:
 REQUESTS = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("hard", "used", "granted"),
     [
         ({"pods": "20"}, {"pods": "13"}, 7),
@@ -119,7 +120,7 @@ def test_a_promise_of_a_priority_class_that_there_is_none_of_is_left_alone(name:
     assert burst_of_promise(promise, PodPriorities({"high": (5, True)})).count == count
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("item", "containers", "admitted"),
     [
         ({"type": "Container", "max": {"memory": "2Gi"}}, 1, True),

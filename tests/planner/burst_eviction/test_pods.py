@@ -9,6 +9,7 @@ from slack.cluster import wire
 from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
 from slack.planner.burst_eviction.pods import PodPriorities, burst_of_pod, burst_of_promise
 from slack.planner.burst_eviction.promises import Promise, of_stateful_set
+from tests.cases import run_for_each
 
 CLASSES = PodPriorities({})
 PORT = {"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080}]}
@@ -40,7 +41,7 @@ def spread(when: str) -> dict[str, Any]:
     return {"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": when, **ZONED}]}
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("spec", "reason"),
     [
         ({"containers": [OPEN]}, None),

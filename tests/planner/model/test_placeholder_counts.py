@@ -3,11 +3,10 @@
 import random
 from collections import Counter
 
-import pytest
-
 from slack.cluster.snapshot import Placeholder
 from slack.planner.model.placeholder_counts import alike_of, by_policy, requested
 from slack.planner.rollout.backoff import pods_by_shape
+from tests.cases import run_for_each
 
 NOW = 1000.0
 
@@ -32,7 +31,7 @@ def some(seed: int) -> tuple[Placeholder, ...]:
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@run_for_each("seed", range(20))
 def test_counts_are_those_of_single_placeholders(seed: int) -> None:
     placeholders = some(seed)
     for policy, own in by_policy(placeholders):

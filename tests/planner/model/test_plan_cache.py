@@ -13,7 +13,9 @@ from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import Plan
 from slack.planner.plan import plan
 from slack.planner.policy.spec import CoverMode, Policy, PolicySpec
+from tests.cases import run_for_each
 from tests.cluster.build import NOW
+from tests.examples import by_profile
 from tests.planner.large import large, policies
 from tests.planner.test_properties import days, few, live, worlds
 from tests.planner.world import World, fingerprint
@@ -75,7 +77,7 @@ def test_plans_are_the_same_with_what_is_kept_and_without(
 
 def test_a_change_of_one_number_is_seen_in_every_part_that_depends_on_it() -> None:
     """Each number that a snapshot holds is changed by itself, between plans that keep what they can."""
-    cache, wanted, base = PlanCache(), policies(), large(nodes=200, kinds=120)
+    cache, wanted, base = PlanCache(), policies(), large(nodes=by_profile(60, 200), kinds=by_profile(60, 120))
     nodes, kinds = base.nodes, base.kinds
     half = np.arange(len(nodes.names)) % 2 == 0
     more = [
@@ -222,7 +224,7 @@ class _Within:
     listing: tuple[_Listing | None, ...] = ()
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "value",
     [
         [1],
@@ -295,7 +297,7 @@ def _careless(beside: int) -> Callable[[int], int]:
     return lambda number: number + beside
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "function",
     [
         _careless(3),

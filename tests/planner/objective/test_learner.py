@@ -22,6 +22,8 @@ START = 1_767_571_200.0
 """Monday, 5 January 2026, 0:00 UTC."""
 GIB = 1 << 30
 AIM = Objective(instant_start=0.95)
+SHARED_HOURS = (12, 26, 30)
+"""Each is learnt once, the longer ones from where the shorter ones end: at a burst, the last one's pods long gone."""
 
 
 def fed(learner: Learner, hours: float, *, every: float = 1800.0, size: int = 10, start: float = START) -> float:
@@ -40,14 +42,15 @@ def fed(learner: Learner, hours: float, *, every: float = 1800.0, size: int = 10
 
 
 @cache
-def _half_a_day() -> tuple[Learner, float]:
-    learner = Learner()
-    return learner, fed(learner, 12)
+def _fed_for(hours: int) -> tuple[Learner, float]:
+    before = max((less for less in SHARED_HOURS if less < hours), default=0)
+    learner, at = after_hours(before) if before else (Learner(), START)
+    return learner, fed(learner, hours - before, start=at)
 
 
-def after_half_a_day() -> tuple[Learner, float]:
-    """Return one that has learnt for twelve hours, which no other test has, and when they end."""
-    learner, at = _half_a_day()
+def after_hours(hours: int) -> tuple[Learner, float]:
+    """Return one that has learnt for so many hours, which no other test has, and when they end."""
+    learner, at = _fed_for(hours)
     return deepcopy(learner), at
 
 
@@ -61,8 +64,7 @@ def test_until_enough_is_known_the_rate_holds() -> None:
 
 
 def test_it_keeps_room_for_the_bursts_that_came() -> None:
-    learner = Learner()
-    at = fed(learner, 30)
+    learner, at = after_hours(30)
     before_a_burst = learner.amount(at - at % 1800 + 1800 - 60, AIM)
     assert 9000 <= before_a_burst.cpu_millis <= 11000
     assert before_a_burst.memory_bytes == pytest.approx(before_a_burst.cpu_millis / 1000 * GIB, rel=0.01)
@@ -70,8 +72,7 @@ def test_it_keeps_room_for_the_bursts_that_came() -> None:
 
 
 def test_what_is_wanted_again_before_the_shrink_delay_is_over_is_told() -> None:
-    learner = Learner()
-    at = fed(learner, 30)
+    learner, at = after_hours(30)
     early = at - at % 1800 + 1800 - 8 * 60
     now, soon, later = (learner.amount(early, AIM, keep) for keep in (0.0, 600.0, 120.0))
     assert now.cpu_millis == soon.cpu_millis < 1000, "the burst is not near enough to ask for nodes"
@@ -81,7 +82,7 @@ def test_what_is_wanted_again_before_the_shrink_delay_is_over_is_told() -> None:
 
 
 def test_an_amount_that_trembles_by_less_than_a_sixth_stays() -> None:
-    learner, at = after_half_a_day()
+    learner, at = after_hours(12)
     first = learner.amount(at, AIM)
     chosen = learner._chosen(at, AIM)
     for share in (1.1, 0.9):
@@ -92,7 +93,7 @@ def test_an_amount_that_trembles_by_less_than_a_sixth_stays() -> None:
 
 
 def test_bytes_keep_what_was_learnt() -> None:
-    learner, at = after_half_a_day()
+    learner, at = after_hours(12)
     data = encode(learner)
     again = decode(data)
     assert len(data) < MOST_BYTES
@@ -138,7 +139,7 @@ def test_no_turn_works_out_more_than_one_price_or_a_part_of_the_table(monkeypatc
 
 
 def test_prices_tried_on_one_state_of_the_table_come_to_what_rows_come_to_alone() -> None:
-    learner, _ = after_half_a_day()
+    learner, _ = after_hours(12)
     needs, pod = learner.needs, np.array([1000.0, GIB])
     for price in (0.1, 1.0, 20.0):
         room, _ = needs.room(slice(None), np.array([[price] * ROWS, [price] * ROWS, [0.0] * ROWS]), pod)
@@ -157,10 +158,9 @@ def test_bytes_that_are_no_learners_are_refused_in_words(data: bytes) -> None:
 
 @pytest.mark.parametrize("days_off", [-2, pytest.param(365, marks=pytest.mark.thorough)])
 def test_a_clock_that_was_wrong_for_a_while_is_no_day_s_length_and_is_kept(days_off: int) -> None:
-    learner = Learner()
-    at = fed(learner, 26)
+    learner, at = after_hours(26)
     fed(learner, 1, start=at + days_off * 86400)
-    at = fed(learner, 30, start=at)
+    at = fed(learner, 26, start=at)
     assert len(learner.tally.days) <= 25
     assert all(at // 3600 - 24 <= hour <= at // 3600 for hour, _, _ in learner.tally.days)
     assert learner.mix.day == at // 86400
@@ -187,7 +187,7 @@ def test_a_past_that_somebody_has_made_up_asks_for_no_more_than_pods_that_were_s
 
 
 def test_a_cluster_that_has_shrunk_asks_for_as_much_as_its_past_needs() -> None:
-    learner, at = after_half_a_day()
+    learner, at = after_hours(12)
     before_a_burst = at - at % 1800 + 1800 - 60
     kept, shrunk = decode(encode(learner)), decode(encode(learner))
     shrunk.observe(Turn(before_a_burst, (0, 0), 0, 100.0), AIM)

@@ -2,11 +2,10 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from slack.cluster import wire
 from slack.planner.model.result import Answer
 from slack.planner.objects.autoscaler_events import AutoscalerEvents, autoscaler_event
+from tests.cases import run_for_each
 
 NOW = 1_800_000_000.0
 
@@ -22,7 +21,7 @@ def event(reason: str, message: str = "", *, source: str = "", kind: str = "Pod"
     )
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("heard", "answer"),
     [
         (event("TriggeredScaleUp", source="cluster-autoscaler"), Answer.TRIGGERED),

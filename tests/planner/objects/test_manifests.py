@@ -18,6 +18,7 @@ from slack.planner.objects.adoption import existing_shapes
 from slack.planner.objects.drift import same_room
 from slack.planner.objects.manifests import pod_spec, priority_class, replica_set, replica_set_name
 from slack.planner.policy.placeholders import Placeholders, PodSecurity, PullSecret, SecurityProfile
+from tests.cases import run_for_each
 from tests.cluster.build import Json
 
 GI = 1 << 30
@@ -282,8 +283,8 @@ def test_a_memory_limit_lets_the_container_start() -> None:
     }
 
 
-@pytest.mark.parametrize("user", [65535, None])
-@pytest.mark.parametrize(
+@run_for_each("user", [65535, None])
+@run_for_each(
     ("given", "ids"),
     [
         ({}, {}),

@@ -12,6 +12,7 @@ from slack.cluster.labels import API_VERSION
 from slack.planner.policy.crd import crd
 from slack.planner.policy.spec import KIND, InvalidPolicy, PolicySpec, parse_policy
 from slack.schema.bounds import bound_problems
+from tests.cases import run_for_each
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "resource-slack" / "crds" / "slackpolicies.yaml"
@@ -189,7 +190,7 @@ def _at(path: tuple[str, ...], value: Any) -> Any:
 BOUNDS = list(_beyond(spec_schema()))
 
 
-@pytest.mark.parametrize(("path", "schema", "value"), BOUNDS, ids=["".join(f".{p}" for p in own[0]) for own in BOUNDS])
+@run_for_each(("path", "schema", "value"), BOUNDS, ids=["".join(f".{p}" for p in own[0]) for own in BOUNDS])
 def test_each_bound_of_the_crd_holds_for_files_too_in_the_same_words(
     path: tuple[str, ...], schema: dict[str, Any], value: Any
 ) -> None:

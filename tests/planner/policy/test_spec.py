@@ -23,6 +23,7 @@ from slack.cluster.labels import (
 from slack.cluster.rates import NEEDS_CEILING
 from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, LOCAL_PROFILE, NO_SECRET, Placeholders
 from slack.planner.policy.spec import CoverMode, InvalidPolicy, Policy, parse_policy
+from tests.cases import run_for_each
 from tests.cluster.build import Json
 
 
@@ -220,7 +221,7 @@ WRONG: list[tuple[Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "complaint"), WRONG, ids=[text[:60] for _, text in WRONG])
+@run_for_each(("spec", "complaint"), WRONG, ids=[text[:60] for _, text in WRONG])
 def test_every_complaint_names_the_fields_path_and_what_would_be_right(spec: Json, complaint: str) -> None:
     with pytest.raises(InvalidPolicy) as caught:
         parsed(spec)
@@ -333,7 +334,7 @@ def test_what_a_policy_gives_placeholders_is_added_to_the_operators_and_wins(own
     assert found == Placeholders.model_validate(DEFAULTS | changed)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "key",
     [
         LABEL_POLICY,
@@ -352,7 +353,7 @@ def test_placeholders_keep_the_labels_that_are_ours(key: str) -> None:
     assert LABEL_TAKEN in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "key",
     [
         ANNOTATION_SAFE_TO_EVICT,
@@ -370,7 +371,7 @@ def test_placeholders_keep_the_annotations_that_are_ours(key: str) -> None:
     assert ANNOTATION_TAKEN in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("given", "complaint"),
     [
         ({"annotations": {"bad key": "x"}}, "'bad key' is not a label key"),

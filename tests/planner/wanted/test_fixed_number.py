@@ -1,8 +1,7 @@
 """The number of standard placeholders that a policy with a fixed number tells to who scales it."""
 
-import pytest
-
 from slack.planner.model.result import PolicyPlan
+from tests.cases import run_for_each
 from tests.cluster.build import Json, node, placeholder
 from tests.planner.scenes import ZONE, as_existing, plan_of, replicas
 
@@ -22,9 +21,9 @@ def carried_out(item: PolicyPlan, node_name: str = "n") -> list[Json]:
     return found
 
 
-@pytest.mark.parametrize("zones", ["None", "Zone"])
-@pytest.mark.parametrize("mode", ["None", "Frequent", "Everything", "Largest"])
-@pytest.mark.parametrize("asked", [0, 1, 4, 9])
+@run_for_each("zones", ["None", "Zone"])
+@run_for_each("mode", ["None", "Frequent", "Everything", "Largest"])
+@run_for_each("asked", [0, 1, 4, 9])
 def test_a_plan_that_is_carried_out_has_the_replicas_that_were_asked_for(mode: str, asked: int, zones: str) -> None:
     spec: Json = {"extraCapacity": {"replicas": asked}, "cover": {"mode": mode}, "perDomain": zones}
     first = plan_of(*NODES, *PODS, **spec)

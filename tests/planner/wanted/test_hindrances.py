@@ -2,12 +2,11 @@
 
 import random
 
-import pytest
-
 from slack.planner.domain.counting import counting_of
 from slack.planner.domain.membership import divide
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.wanted.hindrances import Hindrance, hindrances
+from tests.cases import run_for_each
 from tests.cluster.build import NOW, Json, columns_of, node, pod
 from tests.planner.scenes import policy_of
 
@@ -19,7 +18,7 @@ def apart(label: str) -> Json:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-@pytest.mark.parametrize("seed", range(30))
+@run_for_each("seed", range(30))
 def test_as_many_pods_as_there_are_nodes_that_avoid_one_another_have_none_left(seed: int) -> None:
     rng = random.Random(seed)
     nodes = [f"n{number}" for number in range(rng.randint(2, 5))]

@@ -15,6 +15,7 @@ from slack.planner.model.shape import Role
 from slack.planner.plan import plan
 from slack.planner.wanted.mirror_template import parse_reserve
 from slack.planner.wanted.reserve_limits import SMALL_PODS, Ask, Budget, default_part, first_of_each, leveled, shared
+from tests.cases import run_for_each
 from tests.cluster.build import NOW, Json, namespace, node, pod, workload
 from tests.examples import examples
 from tests.planner.scenes import GI, as_existing, plan_of, policy_of, replicas, snapshot_of
@@ -170,9 +171,7 @@ def test_a_tenant_with_many_workloads_takes_no_share_from_one_with_few() -> None
     assert len(found) <= 200
 
 
-@pytest.mark.parametrize(
-    "text", ["1e9", "-1", "10000%", "\u0661\u0662", "99999", "1_000", "0x10", "+1", "1\n2", "NaN%"]
-)
+@run_for_each("text", ["1e9", "-1", "10000%", "\u0661\u0662", "99999", "1_000", "0x10", "+1", "1\n2", "NaN%"])
 def test_a_text_that_is_no_number_is_refused_and_named(text: str) -> None:
     with pytest.raises(ValueError, match=r"annotation resource-slack\.io/reserve"):
         parse_reserve(text, 500)
