@@ -456,7 +456,7 @@ class World:
         ]
         for sink, part, kind in sinks:
             sink.begin()
-            raw = [json.dumps(item).encode() for _, item in sorted(self.api.items(part).items())]
+            raw = [msgspec.json.encode(item) for _, item in sorted(self.api.items(part).items())]
             sink.apply([(EventType.ADDED, msgspec.json.decode(item, type=kind)) for item in raw])
             sink.end()
 

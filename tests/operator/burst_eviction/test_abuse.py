@@ -15,6 +15,7 @@ from slack_operator.burst_eviction.eviction_writer import NO_CLASS
 from slack_operator.burst_eviction.suspensions import LONGEST_SECONDS, Suspensions
 from slack_operator.placeholders.owners import Owners
 from slack_operator.placeholders.sinks import PodSink, WorkloadSink
+from tests.cases import run_for_each
 from tests.operator.burst_eviction.test_burst_evictor import Way, crowded, deployment, grows, promise
 from tests.operator.fakes import NAMESPACE, TIME, pod
 
@@ -309,8 +310,8 @@ def _another(way: Way, path: str) -> None:
     way.world.api.put(path, item)
 
 
-@pytest.mark.parametrize("hand", [_more, _none, _mended, _critical, _deleted, _another])
-@pytest.mark.parametrize("lowered", [False, True])
+@run_for_each("hand", [_more, _none, _mended, _critical, _deleted, _another])
+@run_for_each("lowered", [False, True])
 def test_whatever_a_hand_does_to_a_replica_set_that_is_lent_counts_are_right_when_the_burst_is_over(
     hand: Callable[[Way, str], None], lowered: bool
 ) -> None:

@@ -13,6 +13,7 @@ from slack_operator.burst_eviction.bursts import AdmissionLimits, gather_bursts
 from slack_operator.burst_eviction.policy_scopes import PolicyScope, PolicyScopes, avoided_in
 from slack_operator.placeholders.preemptions import Preemptions
 from slack_operator.placeholders.unplaced import UnplacedPods
+from tests.cases import run_for_each
 from tests.cluster.build import NOW, Json, as_pod, columns_of, node, pod
 from tests.planner.scenes import policy_of, snapshot_of
 from tests.planner.test_explain import NODES, UNCHECKED, api, explained, standing
@@ -34,7 +35,7 @@ def pods_with(said: list[str], *, waiting: bool) -> list[Json]:
     return found
 
 
-@pytest.mark.parametrize("chosen", list(product((False, True), repeat=len(KINDS))))
+@run_for_each("chosen", list(product((False, True), repeat=len(KINDS))))
 def test_explain_status_making_way_and_hangs_agree(chosen: tuple[bool, ...]) -> None:
     said = list(compress(KINDS, chosen))
     objects = [*NODES, *pods_with(said, waiting=False)]

@@ -13,6 +13,7 @@ from slack_operator.demand.proxy.counts import ProxyCounts
 from slack_operator.demand.proxy.loopback import LoopbackRunner, printable
 from slack_operator.demand.proxy.runner import DONE, RunnerGone, RunOutcome, WaitRunner
 from slack_operator.demand.proxy.slots import Slots, SlotSettings
+from tests.cases import run_for_each
 from tests.operator.demand.memory_broker import MemoryBroker
 
 QUEUE = "act.a.b.1"
@@ -246,7 +247,7 @@ async def served(answers: list[bytes]) -> tuple[asyncio.Server, list[bytes]]:
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("answers", "outcome"),
     [
         ([OK], DONE),

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from slack.demand.broker import QueueLag
 from slack.demand.ledger import Failing
 from slack.demand.model import (
@@ -30,6 +28,7 @@ from slack_operator.demand.status import (
     refused_status,
 )
 from slack_operator.demand.tick_state import LastDecision, MessageRates
+from tests.cases import run_for_each
 from tests.operator.demand.pools import pool
 
 NOW = "2026-01-01T00:00:00Z"
@@ -106,7 +105,7 @@ def test_every_field_is_one_of_the_crds() -> None:
     assert found["throttled"] is True
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("more", "kind", "reason"),
     [
         ({"broker_problem": "nats: no answer"}, "BrokerReachable", ("False", "BrokerUnreachable")),

@@ -3,9 +3,10 @@
 import pytest
 
 from slack_operator.placeholders.hang_versions import may_hang
+from tests.cases import run_for_each
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("version", "hangs"),
     [
         ("v1.31.14", False),

@@ -45,7 +45,7 @@ def settled(**spec: Any) -> Cluster:
     document = policy("web", **spec)
     parse_policy(document, source="the test")
     world.apply_policy(document)
-    world.settle(30)
+    world.settle(12)
     world.wall.now = 1_800_000_000.0
     world.settle(12)
     return world

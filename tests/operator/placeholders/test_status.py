@@ -24,6 +24,7 @@ from slack_operator.placeholders.status import (
     with_state,
 )
 from slack_operator.runtime.conditions import turned, with_conditions, with_times
+from tests.cases import run_for_each
 from tests.operator.fakes import NAMESPACE, World, policy
 from tests.planner.objects.test_decide import policy_plan, shape_plan
 
@@ -39,7 +40,7 @@ HOLD = {
 READY = Condition(ConditionType.READY, True, "Fine", "all is well")
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("resource", "value", "text"),
     [
         ("cpu", 3812, "3810m"),

@@ -14,6 +14,7 @@ import quickjs
 from slack.cluster.quantity import format_rounded
 from slack_operator.placeholders import displaced
 from slack_operator.web.server import STATIC
+from tests.cases import run_for_each
 
 SCRIPTS = sorted(Path(str(STATIC)).glob("*.js"))
 IMPORT = re.compile(r'^import \{ ([^}]+) \} from "\./([^"]+)";$', re.MULTILINE)
@@ -28,7 +29,7 @@ def syntax_error(source: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@run_for_each("path", SCRIPTS, ids=lambda path: path.name)
 def test_a_script_can_be_read_and_imports_what_is_there(path: Path) -> None:
     source = path.read_text()
     assert syntax_error(source) == ""
@@ -68,7 +69,7 @@ def run(script: str, expression: str) -> Any:
 GI, MI = 1 << 30, 1 << 20
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("resource", "value"),
     [
         *(("cpu", value) for value in (0, 1, 500, 999, 1000, 1005, 2650, 12345, 38500, 38550, 140000, 1234567)),

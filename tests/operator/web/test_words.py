@@ -1,18 +1,17 @@
 """The page's words for conditions and reasons: none is missing, and the remedy is the one of `status`."""
 
-import pytest
-
 from slack.planner.model.result import ConditionType
 from slack.process.reasons import REASONS, Level
 from slack.schema.conditions import GOOD_WHEN_TRUE
 from slack_operator.web.words import condition_text, help_page, level_of
+from tests.cases import run_for_each
 
 OTHERS = ("CpuAudit", "ThrottlePolicy", "Activation")
 OURS = [known for known in REASONS if not known.about.startswith(OTHERS) and known.on]
 KINDS = {on.partition("=")[0] for known in OURS for on in known.on} | set(ConditionType)
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@run_for_each("kind", sorted(KINDS))
 def test_each_condition_is_said_as_one_would_like_it_or_else_as_what_is_wrong(kind: str) -> None:
     well, ill = ("True", "False") if kind in GOOD_WHEN_TRUE else ("False", "True")
     assert condition_text(kind, well) != condition_text(kind, ill)

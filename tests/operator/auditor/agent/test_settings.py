@@ -10,6 +10,7 @@ from slack.process.audit_settings import AgentSettings
 from slack.process.logs import LogFormat
 from slack.process.settings import InvalidSettings, load
 from slack.process.values import host_port
+from tests.cases import run_for_each
 
 
 def settings(environ: dict[str, str] | None = None, file: Path | None = None, **flags: object) -> AgentSettings:
@@ -46,7 +47,7 @@ def test_the_node_is_named_by_the_flag_or_by_what_the_pod_template_gives_or_by_t
     assert settings({"NODE_NAME": "worker-1", "RESOURCE_SLACK_AUDIT_NODE": "worker-3"}).node_name == "worker-3"
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("flags", "words"),
     [
         ({"interval": "soon"}, "--interval: 'soon' is not a duration such as 30s, 10m or 1h30m"),
