@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from slack.cli.command_table import program
 from slack.cli.commands import app
 from slack.cli.terminal.lazy import LazyGroup
+from tests.cases import run_for_each
 from tests.cli.conftest import COMMAND, ROOT, Run
 
 
@@ -29,7 +30,7 @@ def _commands() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("command", _commands())
+@run_for_each("command", _commands())
 def test_the_help_of_every_command_teaches_with_an_example(command: str) -> None:
     found = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200"})
     assert found.exit_code == 0

@@ -9,6 +9,7 @@ import yaml
 from slack.cli import uninstall
 from slack.cli.documents.registry import DOCUMENTS, schema
 from slack.cli.documents.schema_fields import fields_of
+from tests.cases import run_for_each
 from tests.cli.conftest import Run
 from tests.cli.test_documents import EXAMPLE, as_declared, golden
 from tests.cli.test_uninstall import BRAKE, CLASS, OURS, PLACEHOLDER, config
@@ -47,7 +48,7 @@ def test_a_schema_is_a_table_too(run: Run) -> None:
     assert "What placeholders cost" in run("schema", "plan", "-o", "wide").stdout
 
 
-@pytest.mark.parametrize("command", DOCUMENTS)
+@run_for_each("command", DOCUMENTS)
 def test_every_field_of_every_schema_has_a_line(command: str) -> None:
     found = schema(command)
     names = {field.path.rpartition(".")[2].removesuffix("[]") for field in fields_of(found)}

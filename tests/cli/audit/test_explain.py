@@ -23,6 +23,7 @@ from slack.cli.audit.picture import title
 from slack.cli.commands import app
 from slack.cli.terminal.problems import UserError
 from tests.audit.test_recorded_trees import container_id, pod_uid
+from tests.cases import run_for_each
 from tests.cli.audit.build import KUBEPODS, POD_UID, QOS, container, kubelet_pods, look, pod, recorded, rose
 from tests.cli.conftest import Run
 
@@ -188,7 +189,7 @@ def test_a_deployment_means_its_worst_pod() -> None:
     assert "the worst of 2 pods" in "\n".join(line.plain for line in lines(explanation, width=160))
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("name", "namespace", "said"),
     [
         ("pod/apy-1a", "", "pod/apy-1a: no such pod is seen here; near it are api-1a"),
@@ -292,7 +293,7 @@ def test_uids_and_container_ids_do_where_names_are_not_known(recorded: Callable[
     assert shown["levels"][0]["level"] == "kubepods"
 
 
-@pytest.mark.parametrize("ending", ["svg", "png"])
+@pytest.mark.parametrize("ending", ["svg", pytest.param("png", marks=pytest.mark.thorough)])
 def test_a_picture_file_is_drawn_the_same_each_time(
     ending: str, recorded: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.operator_settings import OperatorSettings
 from slack.process.reasons import REASONS
 from slack.process.settings import declared_settings
+from tests.cases import run_for_each
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "reference"
 
@@ -24,12 +25,12 @@ def page_of(subject: ReferenceSubject) -> str:
     return render_page(subject, typer.main.get_command(app))
 
 
-@pytest.mark.parametrize("subject", ReferenceSubject)
+@run_for_each("subject", ReferenceSubject)
 def test_the_page_is_what_the_code_says(subject: ReferenceSubject) -> None:
     assert (PAGES / f"{subject.value}.md").read_text() == page_of(subject), "run: make reference"
 
 
-@pytest.mark.parametrize("subject", ReferenceSubject)
+@run_for_each("subject", ReferenceSubject)
 def test_every_link_within_a_page_leads_somewhere(subject: ReferenceSubject) -> None:
     page = page_of(subject)
     titles = {

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from slack.cli.command_table import ENTRIES, help_text
 from slack.cli.commands import app
 from slack.cli.terminal.console import console, print_table
+from tests.cases import run_for_each
 from tests.cli.conftest import Run
 
 
@@ -27,8 +28,8 @@ def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(_commands("", typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize("columns", [40, 80])
-@pytest.mark.parametrize("name", [name for name in COMMANDS if not name.startswith("reference")])
+@run_for_each("columns", [40, 80])
+@run_for_each("name", [name for name in COMMANDS if not name.startswith("reference")])
 def test_every_flag_and_word_of_a_help_text_is_whole(name: str, columns: int) -> None:
     shown = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": str(columns)}).output
     assert "…" not in shown
