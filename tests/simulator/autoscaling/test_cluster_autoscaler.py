@@ -14,6 +14,7 @@ from slack.simulator.autoscaling.scale_down import crop, unneeded_nodes_limit
 from slack.simulator.model.kinds import PodKind
 from slack.simulator.model.state import LEAVING, READY, STARTING
 from slack.simulator.runs.engine import Simulation
+from tests.cases import run_for_each
 from tests.simulator.build import Json, advance, at, group, places, replicas, simulation, static, workload
 from tests.simulator.invariants import verify
 
@@ -280,7 +281,7 @@ def test_a_group_keeps_its_minimum() -> None:
 
 
 # core/scaledown/budgets/budgets_test.go, TestCropNodesToBudgets: at most 10 at a time, 5 of them with a drain
-@pytest.mark.parametrize(
+@run_for_each(
     ("emptying", "draining", "empty", "drain", "expected"),
     [
         (0, 0, 10, 0, (10, 0)),

@@ -8,6 +8,7 @@ import pytest
 from slack.simulator.runs.baselines import variant
 from slack.simulator.runs.engine import Simulation
 from slack.simulator.scenario.scenario import parse_scenario
+from tests.cases import run_for_each
 
 WORKLOAD = {
     "name": "report",
@@ -44,6 +45,7 @@ def test_what_comes_is_learnt_and_starts_at_once() -> None:
     assert dict(amount.mix) == {(1000, 2 << 30): 1.0}
 
 
+@pytest.mark.thorough
 def test_an_objective_is_reached_with_unbound_placeholders_too() -> None:
     document = {**SCENARIO, "duration": "10h", "warmUp": "7h", "operator": {"hold": "Unbound"}}
     scenario = variant("objective=0.9", parse_scenario(document, source="waves")).scenario
@@ -53,7 +55,7 @@ def test_an_objective_is_reached_with_unbound_placeholders_too() -> None:
     assert result.placeholders_displaced == 0
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("hold", "priority", "preempts", "exclude"),
     list(product(["Bound", "Unbound"], [0, -10, -11], [True, False], [False, True])),
 )
@@ -61,7 +63,7 @@ def test_only_pods_that_slack_can_help_are_learnt_from(hold: str, priority: int,
     fields: dict[str, Any] = {"priority": priority, "preempts": preempts, "exclude": exclude}
     document = {
         **SCENARIO,
-        "duration": "30m",
+        "duration": "10m",
         "warmUp": "0s",
         "operator": {"hold": hold},
         "workloads": [{**WORKLOAD, **fields}],

@@ -21,6 +21,7 @@ from slack.simulator.runs.baselines import (
     with_rate,
 )
 from slack.simulator.scenario.slack_kinds import Policies, Proportional, Static
+from tests.cases import run_for_each
 from tests.simulator.toys import scenario
 
 
@@ -81,7 +82,7 @@ def test_a_rate_takes_the_place_of_ladder_replicas_and_schedule() -> None:
     assert slack.policies[0].spec.granularity == 7
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("words", "said"),
     [
         ("", "it names nothing"),
@@ -188,7 +189,7 @@ def policies(*specs: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "policies", "policies": [{"name": f"p{i}", "spec": spec} for i, spec in enumerate(specs)]}
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("slack", "word", "label"),
     [
         (policies({"extraCapacity": {"minRate": 0.6}}), "own", "own (rate=0.6)"),

@@ -8,6 +8,7 @@ from slack.simulator.runs.curve import CurvePoint, GivenUp, NothingMeasured, Tri
 from slack.simulator.runs.engine import simulate
 from slack.simulator.runs.estimate import Estimate
 from slack.simulator.runs.tune import policies, tune
+from tests.cases import run_for_each
 from tests.simulator.toys import scenario
 
 SEEDS = (1, 2, 3)
@@ -27,9 +28,9 @@ class Model:
             yield TrialResult(trial.rate, trial.seed, 10, ratio, 100 * (1 + trial.rate), 0.5, 1.0, 5.0)
 
 
-@pytest.mark.parametrize("full_at", [0.03, 0.137, 0.2, 0.55, 0.99])
-@pytest.mark.parametrize("goal", [0.5, 0.9, 0.99])
-@pytest.mark.parametrize("exact", [False, True])
+@run_for_each("full_at", [0.03, 0.137, 0.2, 0.55, 0.99])
+@run_for_each("goal", [0.5, 0.9, 0.99])
+@run_for_each("exact", [False, True])
 def test_the_rate_is_the_one_that_trying_them_all_finds(full_at: float, goal: float, exact: bool) -> None:
     by_force = next(n / 100 for n in range(101) if min(1.0, n / 100 / full_at) >= goal - 1e-12)
     model = Model(full_at)

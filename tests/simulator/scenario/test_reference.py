@@ -19,6 +19,7 @@ from slack.simulator.scenario.scenario import Scheduler, parse_scenario
 from slack.simulator.scenario.slack_kinds import NoSlack, Policies, Proportional, Static
 from slack.simulator.scenario.upstream import Upstream
 from slack.simulator.scenario.validation_errors import kind_of
+from tests.cases import run_for_each
 from tests.simulator.build import Json, group, workload
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -79,7 +80,7 @@ def test_every_field_of_every_model_is_on_the_page_with_words() -> None:
     }
 
 
-@pytest.mark.parametrize(("model", "text"), EXAMPLES.items(), ids=[model.__name__ for model in EXAMPLES])
+@run_for_each(("model", "text"), EXAMPLES.items(), ids=[model.__name__ for model in EXAMPLES])
 def test_every_example_is_accepted(model: type[BaseModel], text: str) -> None:
     example = yaml.safe_load(text)
     assert example["kind"] == kind_of(model)
@@ -88,7 +89,7 @@ def test_every_example_is_accepted(model: type[BaseModel], text: str) -> None:
     parse_scenario(base | _where(model, example), source="example")
 
 
-@pytest.mark.parametrize(("name", "field"), _constants(), ids=[name for name, _ in _constants()])
+@run_for_each(("name", "field"), _constants(), ids=[name for name, _ in _constants()])
 def test_a_modelled_constant_has_its_upstream_name_and_default_or_says_why_not(name: str, field: FieldInfo) -> None:
     upstream = _upstream(field)
     assert upstream is not None

@@ -6,6 +6,7 @@ import pytest
 from slack.simulator.runs.engine import simulate
 from slack.simulator.scenario.scenario import InvalidScenario, parse_scenario, warnings_of
 from slack.simulator.scenario.slack_kinds import Policies
+from tests.cases import run_for_each
 from tests.simulator.build import Json, at, group, replicas, scenario, workload
 
 _LOAD = {"kind": "sine", "mean": 1}
@@ -18,7 +19,7 @@ def _problems(**changes: object) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("changes", "text"),
     [
         ({"nodeGroup": []}, "nodeGroup: unknown field"),
@@ -186,7 +187,7 @@ def _load(*points: list[float]) -> Json:
     return _arrivals(kind="deployment", hpa=hpa)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("changes", "text"),
     [
         ({"workloads": None}, "workloads: is null; write a list"),

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.simulator.scenario.scenario import InvalidScenario, parse_scenario
+from tests.cases import run_for_each
 from tests.examples import examples
 from tests.simulator.build import Json, group, replicas, static, workload
 
@@ -144,7 +144,7 @@ def test_a_refusal_names_a_field_in_our_words(document: Json) -> None:
         assert len(problem) < 600, problem
 
 
-@pytest.mark.parametrize("junk", JUNK, ids=repr)
+@run_for_each("junk", JUNK, ids=repr)
 def test_nothing_but_a_mapping_is_a_scenario(junk: object) -> None:
     error = refusal(junk)
     assert error is not None

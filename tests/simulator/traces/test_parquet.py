@@ -9,6 +9,7 @@ import pytest
 
 from slack.simulator.traces.format import METADATA_KEY, InvalidTrace, Trace
 from slack.simulator.traces.parquet import read_trace, write_trace
+from tests.cases import run_for_each
 from tests.simulator.trace_rows import burst_trace, node, pod, trace
 
 
@@ -69,7 +70,7 @@ def test_a_file_cut_anywhere_is_refused(at: int) -> None:
 _TIMES = '"started_at": "2026-01-12T08:00:00+00:00", "ended_at": "2026-01-12T09:00:00+00:00"'
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("change", "said"),
     [
         (lambda table: table.replace_schema_metadata({}), "no trace: its metadata lacks resource-slack.trace"),
