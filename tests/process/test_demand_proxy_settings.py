@@ -4,6 +4,7 @@ import pytest
 
 from slack.process.demand_proxy_settings import DemandProxySettings, RunMode
 from slack.process.settings import InvalidSettings, load
+from tests.cases import run_for_each
 
 GIVEN: dict[str, object] = {"broker_url": "nats://127.0.0.1:4222", "queues": "act.media.thumb.256"}
 
@@ -14,7 +15,7 @@ def test_broker_and_queue_are_enough() -> None:
     assert (found.slots, found.idle_timeout, found.messages) == (1, 60.0, 0)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("flags", "said"),
     [
         ({"broker_url": None}, "--broker-url: needed"),

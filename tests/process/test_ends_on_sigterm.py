@@ -125,8 +125,8 @@ COMMANDS = {
 }
 
 
-QUICK = ("operator", "throttler agent", "demand proxy, NATS")
-"""`make test` starts these; each costs an interpreter and its imports."""
+QUICK = ("operator",)
+"""`make test` starts this one, and a proxy below; each costs an interpreter and its imports."""
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import pytest
 
 from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
 from slack.process.settings import InvalidSettings, load
+from tests.cases import run_for_each
 
 _PROMETHEUS = {"provider": "prometheus", "address": "http://127.0.0.1:9090"}
 
@@ -17,7 +18,7 @@ def test_no_setting_is_needed_and_an_address_names_a_prometheus() -> None:
     assert found.api_host_port == ("127.0.0.1", 2020)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("flags", "words"),
     [
         ({"provider": "datadog"}, "--provider: should be 'metrics-server', 'prometheus' or 'influxdb', not 'datadog'"),

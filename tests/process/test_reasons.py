@@ -26,6 +26,7 @@ from slack_operator.placeholders.status import (
     STALLED,
     VIEW_STALE,
 )
+from tests.cases import run_for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)+|Rescued|Fresh|Uncontested|Reserved|Answered|Accepted|Followed|Refilling")
@@ -110,7 +111,7 @@ def test_what_holds_placeholders_back_is_said_by_both_conditions_and_in_both_run
         assert name in (ROOT / "docs" / "runbooks" / f"ResourceSlack{alert}.md").read_text(), alert
 
 
-@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: str(reason.name))
+@run_for_each("reason", REASONS, ids=lambda reason: str(reason.name))
 def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(reason: object) -> None:
     found = next(known for known in REASONS if known is reason)
     assert found.meaning.endswith(".")

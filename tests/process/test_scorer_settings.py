@@ -7,6 +7,7 @@ import pytest
 
 from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import InvalidSettings, load
+from tests.cases import run_for_each
 
 
 def settings(**flags: Any) -> ScorerSettings:
@@ -36,7 +37,7 @@ def test_a_file_says_all_of_it(tmp_path: Path) -> None:
     assert found.algorithms == ({"name": "TargetLoadPacking", "args": {"targetUtilization": 50}},)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("flags", "said"),
     [
         ({"algorithms": "Target Load"}, r"--algorithms: \[0\]: 'Target Load' is no name"),

@@ -9,6 +9,7 @@ from slack.planner.policy.spec import DEFAULT_RATE
 from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import InvalidSettings, declared_settings, load
+from tests.cases import run_for_each
 
 NOWHERE = Path("/nonexistent/namespace")
 KINDS = (OperatorSettings, AgentSettings, ControllerSettings)
@@ -57,7 +58,7 @@ def test_an_interval_is_a_duration(text: object, seconds: int) -> None:
     assert settings({"interval": text}).interval == seconds
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("flags", "words"),
     [
         ({"extra_capacity_min_rate": "10%"}, "--extra-capacity-min-rate: '10%' is a percentage; write 0.1"),

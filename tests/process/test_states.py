@@ -1,14 +1,13 @@
 """How slack is, in a word and in a few."""
 
-import pytest
-
 from slack.process.reasons import REASONS, Level
 from slack.process.states import slack_state
+from tests.cases import run_for_each
 
 TROUBLES = [known for known in REASONS if known.level is Level.TROUBLE and known.on and known.about == "SlackPolicy"]
 
 
-@pytest.mark.parametrize("known", TROUBLES, ids=lambda known: str(known.name))
+@run_for_each("known", TROUBLES, ids=lambda known: str(known.name))
 def test_what_is_wrong_is_said_in_a_few_words_beside_its_reason(known: object) -> None:
     (found,) = [reason for reason in TROUBLES if reason is known]
     state = slack_state([(on.partition("=")[0], found.name, True) for on in found.on])

@@ -4,6 +4,7 @@ import pytest
 
 from slack.process.settings import InvalidSettings, load
 from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+from tests.cases import run_for_each
 
 GATES = {"gate_image": "slack:1", "agent_ca_file": "ca.crt"}
 
@@ -18,7 +19,7 @@ def test_resources_of_gates_are_amounts_by_flag_or_by_file() -> None:
     assert (found.gate_requests, found.gate_limits) == ({"cpu": "10m", "memory": "32Mi"}, None)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("flags", "said"),
     [
         ({}, ["--gate-image: needed: it goes into every gate", "--agent-ca-file: needed"]),
