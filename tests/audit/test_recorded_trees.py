@@ -22,6 +22,7 @@ from slack.audit.kernel.quota_bugs import kernel_verdict
 from slack.audit.kernel.states import KernelState
 from slack.audit.sources.walker import CgroupWalker
 from tests.audit.tree import TREES, entries, unpack, uptime
+from tests.cases import run_for_each
 
 GUESTS = ("v2-5.10", "v2-6.1", "v2-6.12", "v1-together", "hybrid")
 """16 CPUs each."""
@@ -174,7 +175,7 @@ def figured(name: str, label: str) -> Finding:
     return pod(name, label[1:]) if label.startswith("/") else container(name, label)
 
 
-@pytest.mark.parametrize(("name", "label"), EVERY)
+@run_for_each(("name", "label"), EVERY)
 def test_counters_and_figures_are_the_kernels(name: str, label: str) -> None:
     finding, expected = figured(name, label), FIGURES[name][label]
     window = finding.window
@@ -285,10 +286,8 @@ def test_burst_credit_is_seen_and_helps(name: str) -> None:
     assert with_credit.lost_ratio < without.lost_ratio * 0.8
 
 
-@pytest.mark.parametrize("name", ["v2-6.1", "v2-6.12"])
-@pytest.mark.parametrize(
-    "label", ["ten", "two", "parent", "kube-apiserver", "resized", "burst", "credit", "free", "idle"]
-)
+@run_for_each("name", ["v2-6.1", "v2-6.12"])
+@run_for_each("label", ["ten", "two", "parent", "kube-apiserver", "resized", "burst", "credit", "free", "idle"])
 def test_pressure_that_quotas_make_is_no_neighbours(name: str, label: str) -> None:
     """These machines have a CPU for every thread: whatever waits there waits for a quota."""
     finding = container(name, label)
@@ -404,8 +403,8 @@ def test_the_time_used_is_the_cgroups_own_also_where_it_is_counted_elsewhere(nam
     assert used == pytest.approx(pod(name, "ten").window.usage_ns, rel=0.01)
 
 
-@pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("moment", ["before", "after"])
+@run_for_each("name", RECORDED)
+@run_for_each("moment", ["before", "after"])
 def test_a_tree_is_small_enough_to_read(name: str, moment: str) -> None:
     text = (TREES / f"{name}.{moment}.tree").read_text()
     assert len(text) < LIMITED_TO_BYTES

@@ -10,6 +10,7 @@ from benchmarks.sizing.runs import Kept, Point, Runs
 from benchmarks.sizing.search import boxes_of, cheapest, searched, smallest
 from benchmarks.sizing.table import costs, extra_cost, objective_ratio, objectives, verdicts
 from slack.simulator.scenario.load import Bursts, Deployment
+from tests.cases import run_for_each
 from tests.simulator.build import at, replicas, scenario, workload
 
 LOAD = Case("load", True, Path("load.yaml"))
@@ -37,7 +38,7 @@ POINTS = case(
 )
 
 
-@pytest.mark.parametrize("wanted", CASES, ids=lambda wanted: wanted.name)
+@run_for_each("wanted", CASES, ids=lambda wanted: wanted.name)
 def test_every_case_can_be_played_and_measures_nothing_while_an_objective_learns(wanted: Case) -> None:
     loaded = load(wanted)
     assert loaded.warm_up.total_seconds() >= 48 * 3600

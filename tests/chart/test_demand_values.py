@@ -5,10 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from slack.demand.broker import BrokerRefused
 from slack_operator.demand.brokers.opening import _QUERIES, parse_broker_url
+from tests.cases import run_for_each
 
 CHART = Path(__file__).parents[2] / "charts" / "resource-slack"
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
@@ -26,8 +25,8 @@ def taken(url: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", VALUES)
+@run_for_each("scheme", SCHEMES)
+@run_for_each("name", VALUES)
 def test_a_query_has_the_keys_that_the_controller_knows(scheme: str, name: str) -> None:
     asked = f"{name}={VALUES[name]}"
     for url in (
@@ -39,7 +38,7 @@ def test_a_query_has_the_keys_that_the_controller_knows(scheme: str, name: str) 
     assert {key for keys in _QUERIES.values() for key in keys} < set(VALUES)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "url",
     [
         *(f"{scheme}://host{rest}" for scheme in SCHEMES for rest in ("", ":1234", "/", "/0", ":1,other:2", "?")),

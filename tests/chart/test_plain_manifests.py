@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from slack.cluster.labels import LABEL_RELEASE, PRIORITY_CLASS
 from slack.planner.objects.manifests import PRIORITY
 from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import declared_settings, load
+from tests.cases import run_for_each
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
@@ -153,7 +153,7 @@ def test_hooks_are_left_to_helm() -> None:
         assert "helm.sh/hook" not in item["metadata"].get("annotations", {}), item["metadata"]["name"]
 
 
-@pytest.mark.parametrize("item", MANIFESTS, ids=lambda item: item["kind"])
+@run_for_each("item", MANIFESTS, ids=lambda item: item["kind"])
 def test_every_object_has_kubernetes_recommended_labels(item: dict[str, Any]) -> None:
     labels = item["metadata"]["labels"]
     for name in ("name", "instance", "version", "component", "managed-by"):

@@ -15,6 +15,7 @@ from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import Declared, NoValue, Settings, declared_settings
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+from tests.cases import run_for_each
 
 CHART = Path(__file__).parents[2] / "charts" / "resource-slack"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -58,7 +59,7 @@ def value(path: str) -> Any:
     return node
 
 
-@pytest.mark.parametrize(("kind", "found"), SETTINGS, ids=[f"{kind.__name__}.{one.name}" for kind, one in SETTINGS])
+@run_for_each(("kind", "found"), SETTINGS, ids=[f"{kind.__name__}.{one.name}" for kind, one in SETTINGS])
 def test_a_setting_is_set_by_the_value_that_it_names_or_by_none(kind: type[Settings], found: Declared) -> None:
     line = arguments(kind).get(found.flag, "")
     if isinstance(found.chart, NoValue):

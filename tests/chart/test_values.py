@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from slack.planner.policy.spec import parse_policy
+from tests.cases import run_for_each
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "resource-slack"
@@ -64,7 +64,7 @@ def test_another_spelling_of_a_field_is_refused_with_the_one_that_is_meant_and_n
         ]
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("key", "value", "good"),
     [
         ("team", "shop", True),
@@ -143,7 +143,7 @@ def test_a_value_that_is_set_to_null_is_refused_by_its_name() -> None:
     assert list(unguarded(VALUES, SCHEMA, "")) == []
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@run_for_each("file", EXAMPLES, ids=lambda file: file.stem)
 def test_an_example_says_what_it_is_for_and_changes_something(file: Path) -> None:
     text = file.read_text()
     assert text.startswith("# ")
@@ -151,7 +151,7 @@ def test_an_example_says_what_it_is_for_and_changes_something(file: Path) -> Non
     assert f"`examples/{file.name}`" in (CHART / "README.md").read_text()
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@run_for_each("file", EXAMPLES, ids=lambda file: file.stem)
 def test_the_policies_of_an_example_are_good(file: Path) -> None:
     for name, spec in (yaml.safe_load(file.read_text()).get("policies") or {}).items():
         document = {

@@ -16,6 +16,7 @@ from slack.cluster.classes import (
     tolerates,
 )
 from slack.cluster.constraints import label_needs, parse_constraints
+from tests.cases import run_for_each
 
 Json = dict[str, Any]
 HOST = "kubernetes.io/hostname"
@@ -42,7 +43,7 @@ def wants(*expressions: Json) -> Constraints:
     return parse_constraints(affinity=terms({"matchExpressions": list(expressions)}))
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("wanted", "labels", "admitted"),
     [
         (expression("pool", "In", "web", "db"), {"pool": "db"}, True),
@@ -130,7 +131,7 @@ def test_match_fields_compares_the_name_of_the_node() -> None:
 DEDICATED = Taint("dedicated", "gpu", "NoSchedule")
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("toleration", "tolerated"),
     [
         ({"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}, True),

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.verify import verify
 from slack.cluster.columns import ClusterColumns, InvalidObject
 from slack.cluster.snapshot import Snapshot, Workload
+from tests.cases import run_for_each
 from tests.cluster.build import (
     NAMESPACE,
     NOW,
@@ -134,7 +135,7 @@ def test_other_resources_stand_behind_cpu_and_memory_sorted_while_nodes_have_the
 # Whose pod it is
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("owner", "hash_label", "expected"),
     [
         (("ReplicaSet", "api-5d4f"), "5d4f", "shop/deploy/api"),
@@ -219,7 +220,7 @@ def taint(key: str, effect: str = "NoSchedule", value: str | None = None) -> Jso
     return {"key": key, "value": value, "effect": effect}
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("key", "ready", "schedulable"),
     [
         ("node.kubernetes.io/not-ready", False, True),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from slack.cluster.identity import deletion_cost, workload_of
 from slack.cluster.labels import ANNOTATION_DELETION_COST
 from slack.cluster.wire import NAMING_LABELS, Metadata, OwnerReference
+from tests.cases import run_for_each
 
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 HASHES = st.from_regex(r"[bcdfghjklmnpqrstvwxz2456789]{5,10}", fullmatch=True)
@@ -17,7 +18,7 @@ def _pod(kind: str, owner: str, labels: dict[str, str]) -> Metadata:
     return Metadata(name=f"{owner}-x", namespace="shop", labels=labels, owner_references=owners)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("kind", "owner", "labels", "expected"),
     [
         ("ReplicaSet", "api-6b8d9f7c5", {"pod-template-hash": "6b8d9f7c5"}, "deploy/api"),

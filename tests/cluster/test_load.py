@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from slack.cluster import load_list
 from slack.cluster.load import InvalidSnapshot, read_cluster
 from slack.cluster.snapshot import Snapshot
+from tests.cases import run_for_each
 from tests.cluster.build import NOW, Json, node, pod, priority_class, workload
 
 ITEMS = [node("n1"), pod("a", node="n1", owner=("ReplicaSet", "api-1"))]
@@ -33,7 +34,7 @@ def test_kubectls_list_is_read() -> None:
     assert str(snapshot.kinds.workloads[0]) == "shop/rs/api-1"
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "data",
     [
         b"\n".join(listed(item) for item in ITEMS),
@@ -125,7 +126,7 @@ def test_a_file_cut_in_half_is_refused_with_the_position() -> None:
     assert "kubectl get nodes,pods -A -o json" in text
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("data", "expected"),
     [
         (b"  \n", "it is empty"),

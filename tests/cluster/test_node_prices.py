@@ -3,6 +3,7 @@
 import pytest
 
 from slack.cluster.node_prices import InvalidPrices, NodePrices, parse_prices
+from tests.cases import run_for_each
 
 PRICES = parse_prices(
     {
@@ -55,7 +56,7 @@ def test_the_charts_empty_prices_are_none() -> None:
     assert not parse_prices({"currency": None, "instanceTypes": None, "labels": None, "cpu": None})
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("given", "complaint"),
     [
         ("EUR", "expected JSON such as"),

@@ -20,6 +20,7 @@ from slack.cluster.quantity import (
     rounded,
     thousandths,
 )
+from tests.cases import run_for_each
 
 SUFFIXES = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
@@ -29,7 +30,7 @@ SUFFIXES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("text", "millis"),
     [("1500m", 1500), ("1.5", 1500), ("2", 2000), ("100u", 1), ("1n", 1), ("0", 0), (".5", 500), ("1.", 1000),
      ("+1", 1000), ("-250m", -250), ("-1u", -1), ("1e3", 1_000_000), ("2E-3", 2), ("1k", 1_000_000)],
@@ -38,7 +39,7 @@ def test_cpu_is_read_in_millicores_rounded_up_as_milli_value_does(text: str, mil
     assert cpu_millis(text) == millis
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("text", "units"),
     [("1Gi", 1 << 30), ("1.5Gi", 3 << 29), ("128974848", 128974848), ("129e6", 129_000_000), ("129M", 129_000_000),
      ("123Mi", 128974848), ("100m", 1), ("1001m", 2), ("1E", 10**18), ("1E3", 1000), ("1Ei", 1 << 60), ("1n", 1),
@@ -53,7 +54,7 @@ def test_values_beyond_int64_are_capped_as_the_api_server_caps_them() -> None:
     assert cpu_millis("-9e300") == 1 - (1 << 63)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "text", ["", " 1", "1 ", "abc", "1kk", "1K", "1ki", "--1", ".", "1e", "0x10", "1_000", "१", "1.2.3", "9" * 70]
 )
 def test_what_is_no_quantity_is_named_in_the_error(text: str) -> None:

@@ -26,7 +26,7 @@ from tests.cluster.build import NAMESPACE, Json, placeholder
 from tests.examples import by_profile
 
 SHARE = float(os.environ.get("SCALE_SHARE", by_profile("0.01", "0.04")))
-EVENTS = by_profile(1_600, 12_000)
+EVENTS = by_profile(800, 12_000)
 """A phase."""
 LATER = NOW + 30 * 86_400
 """When all arrivals lie behind the window: a fresh start cannot know those of pods that have gone."""

@@ -4,13 +4,13 @@ from itertools import product
 from typing import Any
 
 import msgspec
-import pytest
 
 from slack.cluster import wire
 from slack.cluster.classes import Constraints
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.tables.kind_table import unchecked_of
 from slack.cluster.unchecked import Unchecked, unchecked
+from tests.cases import run_for_each
 from tests.cluster.build import NAMESPACE, NOW, apply, node, pod
 
 CLAIMS = [None, [], [{"name": "gpu", "resourceClaimTemplateName": "one"}]]
@@ -42,7 +42,7 @@ def combination(number: int) -> tuple[dict[str, Any], Any, tuple[Unchecked, ...]
     return {"resourceClaims": claims, "volumes": volumes}, ports, expected(c, v, p)
 
 
-@pytest.mark.parametrize("number", range(len(COMBINATIONS)))
+@run_for_each("number", range(len(COMBINATIONS)))
 def test_each_combination_of_claims_volumes_and_ports_is_found(number: int) -> None:
     fields, ports, found = combination(number)
     document = {"containers": [{"name": "first"}, {"name": "app", "ports": ports}], **fields}
@@ -72,8 +72,8 @@ CONSTRAINTS: list[dict[str, Any]] = [
 PARTS = dict(zip(("topology_spread", "pod_affinity", "anti_affinity"), list(Unchecked)[4:7], strict=True))
 
 
-@pytest.mark.parametrize("kept_apart", [False, True])
-@pytest.mark.parametrize("said", CONSTRAINTS)
+@run_for_each("kept_apart", [False, True])
+@run_for_each("said", CONSTRAINTS)
 def test_what_decides_among_pods_is_judged_with_what_a_spec_says(said: dict[str, Any], kept_apart: bool) -> None:
     """Each combination of claims, volumes and ports with each of the three, in the order of `Unchecked`."""
     for own in {found for *_, found in map(combination, range(len(COMBINATIONS)))}:

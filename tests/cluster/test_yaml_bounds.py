@@ -3,6 +3,7 @@
 import pytest
 
 from slack.cluster.yaml_bounds import MOST_DEPTH, MOST_DIGITS, UnboundedYaml, check_bounds
+from tests.cases import run_for_each
 
 
 def laughs(levels: int, each: int) -> str:
@@ -12,7 +13,7 @@ def laughs(levels: int, each: int) -> str:
     return text
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("text", "said"),
     [
         (laughs(9, 9), "line 7: spec.a5[0]: aliases stand for more than 100,000 values; write them out"),

@@ -8,6 +8,7 @@ import pytest
 from slack.cluster.labels import API_VERSION
 from slack.demand import policy, template
 from slack.demand.policy import InvalidPool, InvalidQuota, parse_pool, parse_quota
+from tests.cases import run_for_each
 
 Json = dict[str, Any]
 CONTAINER: Json = {"name": "action", "image": "a:1", "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}}}
@@ -71,7 +72,7 @@ def test_the_queue_may_be_named(name: str) -> None:
     assert parse_pool(pool({"queue": {"name": name}}), source="pool").subject == "act.media.thumbnail.256"
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("spec", "field", "words"),
     [
         ({"queue": {"name": "act.media.thumbnail.128"}}, "spec", policy.OTHER_MEMORY),

@@ -27,6 +27,7 @@ from slack.demand.trace import (
     read,
     replay,
 )
+from tests.cases import run_for_each
 from tests.demand.build import key, lag, pool, ready, seen
 
 
@@ -124,7 +125,7 @@ def test_a_broker_that_is_gone_and_refusals_are_in_the_recording() -> None:
     assert totals.seconds == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("line", "at", "value", "complaint"),
     [
         (0, ("pools", 0, "concurrency"), 0, "line 1: pools[0].concurrency: Expected `int` >= 1"),

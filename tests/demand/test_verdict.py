@@ -8,6 +8,7 @@ from slack.demand.broker import QueueLag
 from slack.demand.history import NO_GROWTH, Growth, QueueHistory
 from slack.demand.model import OPEN, AdmissionVerdict, Refusal
 from slack.demand.verdict import LEAST_CERTAINTY, ActionPressure, Held, judge, verdict_at_age
+from tests.cases import run_for_each
 
 GREW = Growth(100, 1000)
 
@@ -21,10 +22,10 @@ def verdict(**values: Any) -> AdmissionVerdict:
     return judge(pressure(**values), Held()).verdict
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("slower", [False, True])
-@pytest.mark.parametrize("waits", [False, True])
-@pytest.mark.parametrize("idle", [False, True])
+@run_for_each("full", [False, True])
+@run_for_each("slower", [False, True])
+@run_for_each("waits", [False, True])
+@run_for_each("idle", [False, True])
 def test_truth_table(full: bool, slower: bool, waits: bool, idle: bool) -> None:
     found = verdict(
         containers=100 if full else 99,

@@ -1,9 +1,8 @@
 """Whether a kind is served at all, which a 404 of its collection does not tell."""
 
-import pytest
-
 from slack.kube.discovery import is_served
 from slack.kube.errors import ApiError, Unreachable
+from tests.cases import run_for_each
 
 PATH = "/apis/example.com/v1/namespaces/shop/things"
 ABSENT = ApiError(404, "NotFound", "page not found")
@@ -29,7 +28,7 @@ class Server:
         return f'{{"kind":"APIResourceList","resources":[{names}]}}'.encode()
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("versions", "expected"),
     [
         ({}, False),

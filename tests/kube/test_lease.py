@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Unreachable
 from slack.kube.lease import Elector, HolderSeen, LeaseTimes, Listeners, deployment_of
+from tests.cases import run_for_each
 from tests.examples import examples
 from tests.kube.fake_api import FakeApi, eventually
 
@@ -390,7 +391,7 @@ def test_the_deployment_of_a_pod_is_named_however_long_its_name_is(name: str, te
     assert deployment_of(f"{pod}_1a2b3c4d") == name
 
 
-@pytest.mark.parametrize("length", range(40, LONGEST_DEPLOYMENT + 1))
+@run_for_each("length", range(40, LONGEST_DEPLOYMENT + 1))
 def test_the_deployment_of_a_pod_is_named_at_every_length_near_the_cut(length: int) -> None:
     name = "r" * (length - 6) + "-slack"
     pod = f"{name}-5d8f7c9b4f-"[:58] + "x2x7k"

@@ -12,6 +12,7 @@ from slack.kube.errors import ApiError
 from slack.kube.object_names import split_list
 from slack.kube.paging import PageDecoder
 from slack.kube.watch import Bookmark, EventType, LineSplitter, Undecodable, WatchDecoder
+from tests.cases import run_for_each
 
 
 class Meta(msgspec.Struct, rename="camel"):
@@ -78,7 +79,7 @@ def test_lines_come_out_whole_and_an_unfinished_one_never(lines: list[bytes], si
     assert got == [line for line in lines if line]
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "line",
     [
         b"{",

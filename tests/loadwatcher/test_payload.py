@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from slack.loadwatcher.decoding import Ignored, InvalidPayload, decode
 from slack.loadwatcher.encoding import ReportFormat, encode
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
+from tests.cases import run_for_each
 
 _END = 1556985422
 _NODE = NodeLoadFigures(
@@ -159,7 +160,7 @@ _BAD = [
 ]
 
 
-@pytest.mark.parametrize("data", _BAD, ids=range(len(_BAD)))
+@run_for_each("data", _BAD, ids=range(len(_BAD)))
 def test_what_is_no_payload_is_refused_with_what_is_wrong(data: bytes) -> None:
     with pytest.raises(InvalidPayload, match=r"payload|timestamp|window|data"):
         decode(data)

@@ -12,6 +12,7 @@ from slack.loadwatcher import influxql, promql
 from slack.loadwatcher.payload import MetricType, RollupWindow
 from slack.loadwatcher.promql import NODE_EXPORTER, UPSTREAM, InvalidProviderAnswer
 from slack.loadwatcher.readings import ReadingKey, Statistic
+from tests.cases import run_for_each
 
 _CPU = ReadingKey(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIVE_MINUTES)
 _SEEN = ReadingKey(Statistic.OBSERVED_AT, MetricType.CPU)
@@ -82,7 +83,7 @@ _BAD = [
 ]
 
 
-@pytest.mark.parametrize(("body", "words"), _BAD, ids=range(len(_BAD)))
+@run_for_each(("body", "words"), _BAD, ids=range(len(_BAD)))
 def test_another_answer_than_prometheus_is_refused(body: bytes, words: str) -> None:
     with pytest.raises(InvalidProviderAnswer, match=words) as caught:
         promql.decode(body, "node", _CPU)

@@ -9,6 +9,7 @@ from slack.loadwatcher.node_names import AsTheyAre, KnownNode, NodeNames, bare
 from slack.loadwatcher.payload import WINDOWS, LoadReport, MetricType, Rollup, RollupWindow
 from slack.loadwatcher.readings import ReadingKey, Readings, Statistic
 from slack.loadwatcher.reports import Assembled, assemble, choose
+from tests.cases import run_for_each
 from tests.loadwatcher.build import NOW, readings
 
 NODES = NodeNames.of(
@@ -25,7 +26,7 @@ def made(found: Readings, names: NodeNames | None = None) -> Assembled:
     return assemble(found, judgement, names or AsTheyAre(), source="Test")
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("series", "node"),
     [
         ("10.0.0.1:9100", "ip-10-0-0-1.eu.compute"),

@@ -4,8 +4,6 @@ import itertools
 import re
 from typing import Any
 
-import pytest
-
 from slack.monitoring.dashboard import dashboard
 from slack.monitoring.panels import COLUMNS, Panel, PanelKind, PanelRow, Query, laid_out
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
@@ -15,6 +13,7 @@ from slack_operator.placeholders.metrics import described
 from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
 from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
+from tests.cases import run_for_each
 from tests.monitoring.promql import family_of, metric_names
 
 OURS = {
@@ -64,7 +63,7 @@ def test_ids_are_unique_and_nothing_overlaps() -> None:
     assert max(x for x, _ in taken) < COLUMNS
 
 
-@pytest.mark.parametrize("panel", REAL, ids=lambda panel: str(panel["title"]))
+@run_for_each("panel", REAL, ids=lambda panel: str(panel["title"]))
 def test_a_panel_is_described_has_a_unit_and_asks_the_chosen_data_source(panel: dict[str, Any]) -> None:
     assert panel["description"].endswith(".")
     assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
@@ -73,7 +72,7 @@ def test_a_panel_is_described_has_a_unit_and_asks_the_chosen_data_source(panel: 
     assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"]) > 0
 
 
-@pytest.mark.parametrize("panel", REAL, ids=lambda panel: str(panel["title"]))
+@run_for_each("panel", REAL, ids=lambda panel: str(panel["title"]))
 def test_queries_read_what_the_operator_exports_of_the_chosen_job_and_policies(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
         names = metric_names(target["expr"])

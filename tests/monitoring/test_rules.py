@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 import yaml
 from typer.testing import CliRunner
@@ -25,6 +24,7 @@ from slack_operator.placeholders.status import PREEMPTION_STUCK, VIEW_STALE
 from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
 from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
+from tests.cases import run_for_each
 from tests.monitoring.promql import family_of, metric_names
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_series_of_a_histogram_belong_to_it() -> None:
     assert [family_of(f"x_seconds{end}") for end in ("_bucket", "_sum", "_count", "")] == ["x_seconds"] * 4
 
 
-@pytest.mark.parametrize("rule", [*ALERTS, *recordings(GROUPS)], ids=lambda rule: str(rule.name))
+@run_for_each("rule", [*ALERTS, *recordings(GROUPS)], ids=lambda rule: str(rule.name))
 def test_rules_read_only_what_operator_and_auditor_export(rule: Alert | RecordingRule) -> None:
     assert {family_of(name) for name in metric_names(rule.expression)} <= EXPORTED.keys()
     for metric, matchers in _SELECTOR.findall(rule.expression):
@@ -96,7 +96,7 @@ def test_rule_names_are_unique_and_say_what_they_are() -> None:
     assert all(re.fullmatch(r"slack:\w+:\w+", rule.name) for rule in recordings(GROUPS))
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert.name))
+@run_for_each("alert", ALERTS, ids=lambda alert: str(alert.name))
 def test_an_alert_says_what_how_bad_and_where_to_read_on(alert: Alert) -> None:
     assert alert.severity in AlertSeverity
     assert re.fullmatch(r"\d+[mh]", alert.hold)
@@ -113,7 +113,7 @@ def test_runbooks_and_alerts_are_the_same() -> None:
     assert {path.stem for path in RUNBOOKS.glob("*.md")} == {alert.name for alert in ALERTS}
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert.name))
+@run_for_each("alert", ALERTS, ids=lambda alert: str(alert.name))
 def test_a_runbook_has_its_sections_and_names_what_exists(alert: Alert) -> None:
     text = page(alert)
     assert text.startswith(f"# {alert.name}\n")
@@ -137,7 +137,7 @@ def commands() -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert.name))
+@run_for_each("alert", ALERTS, ids=lambda alert: str(alert.name))
 def test_a_runbooks_commands_exist(alert: Alert) -> None:
     lines = [line for block in _BLOCK.findall(page(alert)) for line in block.splitlines() if line.strip()]
     assert lines, "a page without a command helps nobody"

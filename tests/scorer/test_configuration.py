@@ -17,6 +17,7 @@ from slack.scorer.configuration.fields import InvalidScorerConfig
 from slack.scorer.model import Algorithm
 from slack.scorer.rules import Formula, MetricRules, PodUse, Prediction, WithoutLoad
 from slack_operator.scorer.process import ceiling_of, rules_of
+from tests.cases import run_for_each
 
 ROOT = Path(__file__).parents[2]
 
@@ -113,7 +114,7 @@ def of(name: str, **args: Any) -> dict[str, Any]:
     return {"algorithms": [{"name": name, "args": args}]}
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("document", "words"),
     [
         ([], "expected fields with values, got []"),

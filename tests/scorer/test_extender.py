@@ -16,6 +16,7 @@ from slack.scorer.extender import (
     filter_reply,
     preemption_reply,
 )
+from tests.cases import run_for_each
 
 POD = {"metadata": {"name": "api-x", "namespace": "shop"}, "spec": {"containers": [{"name": "a"}]}}
 
@@ -39,7 +40,7 @@ def test_whole_nodes_are_read_for_their_names() -> None:
     assert asked.whole_nodes is not None
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("body", "said"),
     [
         (b"", "no ExtenderArgs"),

@@ -16,6 +16,7 @@ from slack.scorer.model import Weighted
 from slack.scorer.record import InvalidRecord, line_of, read_line
 from slack.scorer.rules import PodUse, Prediction
 from slack.scorer.scoring import prepare, score
+from tests.cases import run_for_each
 from tests.scorer.clusters import NOW, load, nodes, recent, window
 
 EVERY = tuple(Weighted(own) for own in (TargetLoadPacking(), LoadVariationRiskBalancing(), LowRiskOverCommitment()))
@@ -108,8 +109,8 @@ def test_numbers_that_nothing_real_has_are_refused(field: str, value: object) ->
 LINE = recorded([0, 1, 2])[0]
 
 
-@pytest.mark.parametrize("value", [-1, 1e308])
-@pytest.mark.parametrize("column", ["capacity", "requested", "mean_percent", "deviation_percent", "missing"])
+@run_for_each("value", [-1, 1e308])
+@run_for_each("column", ["capacity", "requested", "mean_percent", "deviation_percent", "missing"])
 def test_columns_with_figures_that_no_node_has_are_refused_and_not_scored_below_zero(column: str, value: float) -> None:
     document = msgspec.json.decode(recorded([0, 1])[0])
     document["nodes"][column][0][1] = value

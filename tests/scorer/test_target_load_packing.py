@@ -1,12 +1,12 @@
 """TargetLoadPacking, by the proposal's example and the bounds of its curve."""
 
 import numpy as np
-import pytest
 
 from slack.scorer.algorithms.figures import round_half_away
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking, curve, utilization_percent
 from slack.scorer.model import PodDemand, Weighted
 from slack.scorer.scoring import score_nodes
+from tests.cases import run_for_each
 from tests.scorer.clusters import NOW, load, nodes, window
 
 TLP = (Weighted(TargetLoadPacking()),)
@@ -19,7 +19,7 @@ def test_the_proposals_example_of_three_nodes() -> None:
     assert scores.best == 1
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("target", "utilization", "score"),
     [
         (40, 0, 40), (40, 20, 70), (40, 40, 100), (40, 40.0001, 40), (40, 70, 20), (40, 100, 0), (40, 100.1, 0),

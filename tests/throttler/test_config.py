@@ -14,6 +14,7 @@ from slack.throttler.config import (
 )
 from slack.throttler.fields import NOT_PER_CORE
 from slack.throttler.limits import Limits
+from tests.cases import run_for_each
 
 STUDY = {
     "kind": "MinionConfig",
@@ -62,7 +63,7 @@ def test_an_empty_spec_has_the_study_s_values() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("per_core", "cores", "slots"),
     [
         ("3", 2, 6),
@@ -123,7 +124,7 @@ NUMBER = 'must be a number above 0, in quotes, such as "3" or "0.5", not '
 SHARE = 'must be a percentage above 0% and at most 100%, in quotes, such as "80%", not '
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("spec", "problem"),
     [
         ({"minRate": "10", "maxRate": "0.1"}, "spec: minRate is above maxRate"),

@@ -33,6 +33,7 @@ from slack.throttler.injection import (
 from slack.throttler.podspec.gate_container import PROBE_SECONDS
 from slack.throttler.podspec.shape import InvalidManifest
 from slack_operator.throttler.gate import probe_server
+from tests.cases import run_for_each
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = GateOptions(image="slack:1", agent_port=7474, agent_name="agent", authority="PEM")
@@ -341,7 +342,7 @@ def test_a_pod_may_wait_for_keys_of_a_config_map_without_gate_and_volumes() -> N
         patch_by_config_map(a_pod(WEB, annotations={PERMITS_IN: "start-of-another"}), "start-1")
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("pod", "field"),
     [
         ([], "the pod"),

@@ -17,6 +17,7 @@ from slack.audit.api.window_report import window_report
 from slack.audit.findings.sample import Level, NodeFacts, ReadError, Target
 from slack.audit.findings.window import State, Window, Windows
 from slack.process.reporting.packing import InvalidReportBody, pack, unpack
+from tests.cases import run_for_each
 from tests.examples import examples
 
 UID = "4c1f7a30-8b1e-4f0e-9d53-0a4ad5b7f0aa"
@@ -134,7 +135,7 @@ def test_a_field_of_a_newer_version_is_passed_over() -> None:
     assert decode_report(json.dumps(report).encode()).version == 9
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("message", "words"),
     [
         (b"", "truncated"),

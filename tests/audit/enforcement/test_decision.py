@@ -23,6 +23,7 @@ from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import compare
 from slack.audit.sources.pods import ContainerFacts, PodFacts
 from tests.audit.build import sample, zero
+from tests.cases import run_for_each
 
 NOW = 1_000_000.0
 AFTER = 900.0
@@ -209,7 +210,7 @@ def test_so_many_an_hour_and_a_container_once_an_hour() -> None:
     assert decide(spec(), [candidate()], (), history, NOW).actions == ()
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("fields", "word"),
     [
         ({"pod": pod(deleting=True)}, "being deleted"),

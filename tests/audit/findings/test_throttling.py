@@ -13,6 +13,7 @@ from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Targe
 from slack.audit.findings.throttling import judge, lost_cores_total
 from slack.audit.findings.window import State, compare
 from tests.audit.build import API, POD, POD_PATH, SIDECAR, judged, sample, throttled_for, windows_of
+from tests.cases import run_for_each
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def the_sample(run: Run, target: Target = API) -> Sample:
     )
 
 
-@pytest.mark.parametrize("name", RUNS)
+@run_for_each("name", RUNS)
 def test_a_measured_run_is_judged_as_it_was(name: str) -> None:
     run = RUNS[name]
     finding = judged(the_sample(run), cpus=run.cpus)[API.path]

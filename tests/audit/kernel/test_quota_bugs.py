@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from slack.audit.kernel.quota_bugs import Bug, Confidence, KernelState, kernel_features, kernel_verdict
 from slack.audit.kernel.releases import SERIES, VENDORS
 from tests.audit.build import present
+from tests.cases import run_for_each
 
 BUSTER = (
     "Linux version 4.19.0-6-amd64 (debian-kernel@lists.debian.org) (gcc version 8.3.0 (Debian 8.3.0-6)) "
@@ -41,7 +42,7 @@ BEFORE_AND_AFTER = [
 ]
 
 
-@pytest.mark.parametrize(("row", "before", "after", "bug"), BEFORE_AND_AFTER, ids=[row[0] for row in BEFORE_AND_AFTER])
+@run_for_each(("row", "before", "after", "bug"), BEFORE_AND_AFTER, ids=[row[0] for row in BEFORE_AND_AFTER])
 def test_a_row_of_the_table(row: str, before: str, after: str, bug: Bug) -> None:
     bad, good = kernel_verdict(before), kernel_verdict(after)
     assert (bad.state, bad.bug) == (KernelState.AFFECTED, bug), row
@@ -85,7 +86,7 @@ def test_all_that_was_made_after_5_4_is_fixed_whoever_made_it(release: str) -> N
     assert kernel_verdict(release).state is KernelState.FIXED
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "release",
     [
         "4.15.0-1064-azure",

@@ -10,6 +10,7 @@ from benchmarks.generator.scrapes import go_float
 from slack.audit.findings.sample import Level, ReadError, Sample
 from slack.audit.sources.cadvisor import Scrape, Scraped, scraped
 from slack.audit.sources.exposition import InvalidSampleLine, count, labels, nanoseconds, point
+from tests.cases import run_for_each
 
 SCRAPES = Path(__file__).parents[1] / "scrapes"
 """Bodies in kubelet 1.36's form, a minute apart, written by benchmarks/generator/scrapes.py."""
@@ -165,7 +166,7 @@ def test_series_without_an_id_are_told_apart_by_their_names() -> None:
     assert only(limited('container="",namespace="shop",pod="api-x"')).target.level is Level.POD
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     ("family", "value"),
     [
         ("container_cpu_cfs_periods_total", "NaN"),

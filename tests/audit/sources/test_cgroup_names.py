@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from slack.audit.findings.sample import Level
 from slack.audit.sources.cgroup_names import CgroupName, name_of, target_of
+from tests.cases import run_for_each
 
 UID = "4c1f0b0e-1111-2222-3333-0123456789ab"
 SLICED = UID.replace("-", "_")
@@ -37,13 +38,13 @@ CONTAINERS = {
 }
 
 
-@pytest.mark.parametrize("path", CONTAINERS)
+@run_for_each("path", CONTAINERS)
 def test_a_container_is_known_under_every_driver_and_runtime(path: str) -> None:
     uid, runtime = CONTAINERS[path]
     assert name_of(path) == CgroupName(Level.CONTAINER, uid, ID, runtime)
 
 
-@pytest.mark.parametrize("path", CONTAINERS)
+@run_for_each("path", CONTAINERS)
 def test_the_levels_above_a_container_are_named_too(path: str) -> None:
     if ":" in path:
         return  # one directory that says all
@@ -138,10 +139,10 @@ def test_no_path_is_too_odd_for_a_level(parts: list[str]) -> None:
         assert name.container_id
 
 
-@pytest.mark.parametrize(
+@run_for_each(
     "pod", [f"/kubepods/pod{UID}", f"/a.slice/kubepods.slice/kubepods-besteffort-pod{SLICED}.slice", f"/kubepods/{UID}"]
 )
-@pytest.mark.parametrize(
+@run_for_each(
     "name",
     [ID, f"crio-{ID}.scope", f"crio-conmon-{ID}.scope", "init", f"kubepods-pod{SLICED}.slice:cri-containerd:{ID}"],
 )

@@ -16,6 +16,7 @@ from slack.audit.sources.cpustat import (
     parse_stat_v1,
     parse_stat_v2,
 )
+from tests.cases import run_for_each
 
 V1_OLD = b"nr_periods 81\nnr_throttled 27\nthrottled_time 123456789\n"
 V1 = V1_OLD + b"nr_bursts 3\nburst_time 20000000\n"
@@ -96,8 +97,8 @@ def test_an_empty_file_is_told_from_a_malformed_one(parse: object) -> None:
         parse(b"")
 
 
-@pytest.mark.parametrize("parse", PARSERS)
-@pytest.mark.parametrize(
+@run_for_each("parse", PARSERS)
+@run_for_each(
     "data",
     [
         b"\n",
@@ -119,7 +120,7 @@ def test_nothing_is_guessed_from_what_no_kernel_writes(parse: object, data: byte
         parse(data)
 
 
-@pytest.mark.parametrize("cut", range(1, len(V1_OLD)))
+@run_for_each("cut", range(1, len(V1_OLD)))
 def test_a_half_written_file_is_malformed_unless_its_last_number_is_there(cut: int) -> None:
     data = V1_OLD[:cut]
     if data.rpartition(b"\n")[2].startswith(b"throttled_time ") and data[-1:].isdigit():
