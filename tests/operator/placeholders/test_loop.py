@@ -40,7 +40,7 @@ def test_nothing_is_written_when_nothing_has_changed() -> None:
     w = world()
     w.settle()
     before = list(w.api.log)
-    w.settle(60)
+    w.settle(20, seconds=30.0)
     assert w.api.log == before
 
 
@@ -70,7 +70,7 @@ def test_what_a_policy_gives_placeholders_is_written_once_and_the_pods_stay() ->
         resources = template["spec"]["containers"][0]["resources"]
         assert resources["limits"] == resources["requests"]
     before = list(w.api.log)
-    w.settle(60)
+    w.settle(20, seconds=30.0)
     assert w.api.log == before
 
 
@@ -95,7 +95,7 @@ def test_what_the_operator_gives_all_placeholders_is_written_once_and_the_pods_s
             assert ("limits" in container["resources"]) == (w.extras.limits == "Requests")
             assert template["spec"]["securityContext"]["runAsUser"] == (w.extras.security_context.run_as_user or 65535)
         before = list(w.api.log)
-        w.settle(60)
+        w.settle(20, seconds=30.0)
         assert w.api.log == before
 
 
@@ -413,7 +413,7 @@ def test_a_failing_webhook_is_named_in_the_status_and_slack_returns_when_it_is_b
     w = world()
     webhook = ApiError(500, "InternalError", 'failed calling webhook "validate.kyverno.svc-fail": connection refused')
     w.api.refuse = lambda verb, path: webhook if "/replicasets/" in path else None
-    w.settle(60)
+    w.settle(20, seconds=30.0)
     ready = w.condition("web", "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "WriteRefused")
     assert "validate.kyverno.svc-fail" in ready["message"]
