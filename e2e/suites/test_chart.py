@@ -20,6 +20,7 @@ from slack.cluster.amounts import NO_CORES, NO_RESOURCE, TOO_FEW_BYTES
 from slack.cluster.rates import NEEDS_CEILING
 from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import load
+from slack.process.values import host_port
 
 A_NUMBER = "a number such as 0.1, which is ten percent"
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
@@ -403,7 +404,7 @@ def test_the_page_opens_to_others_with_a_token_from_a_secret(helm: Helm) -> None
     settings = load(
         OperatorSettings, {"web": True} | {name.replace("-", "_"): value for name, value in flags.items()}, {}
     )
-    assert settings.web_host_port == ("0.0.0.0", 8081)
+    assert host_port(settings.web_listen) == ("0.0.0.0", 8081)
     (mount,) = [
         candidate for candidate in container["volumeMounts"] if candidate["mountPath"] == "/var/run/resource-slack"
     ]

@@ -16,6 +16,7 @@ from e2e.harness.product.operator import CRDS
 from e2e.suites.test_chart import dry_run
 from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.settings import load
+from slack.process.values import host_port
 
 # What is rendered without a cluster has a certificate that somebody else makes.
 ON = "--set=audit.enabled=true,audit.tls.secretName=cert"
@@ -83,7 +84,7 @@ def test_every_argument_is_a_setting_and_both_sides_mean_the_same(helm: Helm, tm
     assert agent.node_name == "node-1"
     service = only(manifests, "Service", "audit-controller")
     assert agent.controller == f"https://{service['metadata']['name']}.{NAMESPACE}.svc:8443"
-    assert controller.reports_host_port[1] == 8443
+    assert host_port(controller.reports_listen)[1] == 8443
     account = only(manifests, "DaemonSet", "audit-agent")["spec"]["template"]["spec"]["serviceAccountName"]
     assert controller.agent_service_account == account
 

@@ -15,6 +15,7 @@ from e2e.harness.product.operator import CRDS
 from e2e.suites.test_chart import dry_run
 from slack.process.demand_controller_settings import DemandControllerSettings
 from slack.process.settings import load
+from slack.process.values import host_port
 
 ROOT = Path(__file__).resolve().parents[2]
 URL = "demand.broker.url=nats://nats.media:4222"
@@ -95,10 +96,10 @@ def test_every_argument_is_a_setting_and_means_what_the_value_says(helm: Helm) -
     assert (settings.tick, settings.guards) == (1.0, "G1,G2")
     assert settings.proxy_image == "mirror.example.com/proxy:1"
     assert settings.lease_name == of_demand(manifests, "Lease")[0]["metadata"]["name"]
-    assert settings.throttle_host_port is not None
+    assert settings.throttle_listen is not None
     (container,) = found["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert settings.throttle_host_port[1] == ports["throttle"]
+    assert host_port(settings.throttle_listen)[1] == ports["throttle"]
     (service,) = of_demand(manifests, "Service")
     assert {"name": "throttle", "port": 8090, "targetPort": "throttle", "protocol": "TCP"} in service["spec"]["ports"]
     assert found["spec"]["replicas"] == 2
@@ -123,7 +124,7 @@ def test_credentials_are_a_file_and_no_argument_or_variable(helm: Helm) -> None:
 
 def test_the_throttle_endpoint_can_be_left_out(helm: Helm) -> None:
     manifests = helm.template(*ON, "--set=demand.throttle.enabled=false,demand.networkPolicy.enabled=true")
-    assert load(DemandControllerSettings, given(deployment(manifests)), {}).throttle_host_port is None
+    assert load(DemandControllerSettings, given(deployment(manifests)), {}).throttle_listen is None
     (service,) = of_demand(manifests, "Service")
     assert [port["name"] for port in service["spec"]["ports"]] == ["metrics"]
     (policy,) = of_demand(manifests, "NetworkPolicy")

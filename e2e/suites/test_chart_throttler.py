@@ -18,6 +18,7 @@ from e2e.suites.test_chart import dry_run
 from slack.process.settings import load
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+from slack.process.values import host_port
 
 # What is rendered without a cluster has certificates that somebody else makes.
 SECRETS = "--set=throttler.tls.secretName=cert,throttler.tls.authority=PEM,throttler.tls.agentSecretName=agent-cert"
@@ -77,10 +78,10 @@ def test_every_argument_is_a_setting_and_both_sides_mean_the_same(helm: Helm) ->
     ]
     controller = load(ThrottlerControllerSettings, given(deployment), {})
     ports = {port["name"]: port for port in agents["spec"]["template"]["spec"]["containers"][0]["ports"]}
-    assert agent.gates_host_port[1] == ports["gates"]["containerPort"]
+    assert host_port(agent.gates_listen)[1] == ports["gates"]["containerPort"]
     assert controller.agent_port == ports["gates"]["hostPort"] == 7999
     assert controller.fail_open_after == 90.0
-    assert controller.webhook_host_port[1] == 8443
+    assert host_port(controller.webhook_listen)[1] == 8443
 
 
 def gate_policy(manifests: list[Json]) -> Json:

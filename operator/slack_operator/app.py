@@ -26,6 +26,7 @@ from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.settings_warnings import settings_warnings
 from slack.process.stopping import Stopping
+from slack.process.values import host_port
 from slack.schema.documents import problem_text
 from slack_operator.burst_eviction.burst_evictor import BurstEvictor
 from slack_operator.burst_eviction.burst_reporter import BurstReporter
@@ -358,7 +359,9 @@ def _load(settings: OperatorSettings) -> LoadBoard:
 def _page(
     settings: OperatorSettings, board: PageState, token: str | None, load: LoadBoard | None, view: ClusterView
 ) -> Server:
-    server = WebServer(*settings.web_host_port, board=board, token=token, load=load, quotas_of=view.quotas.known_of)
+    server = WebServer(
+        *host_port(settings.web_listen), board=board, token=token, load=load, quotas_of=view.quotas.known_of
+    )
     return Server(server, flag("web_listen"), settings.web_listen, f"the web page at http://{settings.web_listen}")
 
 

@@ -179,8 +179,3 @@ class ControllerSettings(Settings):
                 "agents would send their tokens in the clear"
             )
             raise InvalidSettings((problem,))
-
-    @property
-    def reports_host_port(self) -> tuple[str, int]:
-        """The reports' address in parts."""
-        return host_port(self.reports_listen)

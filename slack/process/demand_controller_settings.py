@@ -181,8 +181,3 @@ class DemandControllerSettings(Settings):
             )
         if problems:
             raise InvalidSettings(tuple(problems))
-
-    @property
-    def throttle_host_port(self) -> tuple[str, int] | None:
-        """The throttle endpoint's address in parts; None where it is off."""
-        return None if self.throttle_listen is None else host_port(self.throttle_listen)

@@ -19,8 +19,8 @@ from slack.process.settings import (
     log_level_setting,
     setting,
 )
+from slack.process.values import HTTP_SCHEMES, choice, duration, path, split_url, switch, text
 from slack.process.values import address as listen_address
-from slack.process.values import choice, duration, host_port, path, switch, text
 
 HOUR_SECONDS = 3600.0
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -52,16 +52,10 @@ class WireFormat(StrEnum):
     UPSTREAM = "upstream"
 
 
-def _url(value: object) -> str:
+def _provider_url(value: object) -> str:
     """Parse the provider's address."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(value if isinstance(value, str) else "")
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        known = False
-    if not known or not str(value).isprintable() or " " in str(value):
+    parts = split_url(value, HTTP_SCHEMES)
+    if parts is None:
         raise ValueError(f"{_without_password(value)} is no http or https address such as http://127.0.0.1:9090")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("should have no user, '?' or '#'; a name and a password go into --username and --token-file")
@@ -116,7 +110,7 @@ class LoadWatcherSettings(Settings):
     )
     address: str | None = setting(
         None,
-        _url,
+        _provider_url,
         "The provider's address, such as http://127.0.0.1:9090; metrics-server is asked through the API server.",
         metavar="URL",
         chart="loadWatcher.address",
@@ -280,8 +274,3 @@ class LoadWatcherSettings(Settings):
         if self.username is not None and self.token_file is None:
             problems.append("--token-file: needed, as --username is given: it holds the password")
         return problems
-
-    @property
-    def api_host_port(self) -> tuple[str, int]:
-        """The address of the API in parts."""
-        return host_port(self.api_listen)

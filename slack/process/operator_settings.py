@@ -220,8 +220,3 @@ class OperatorSettings(Settings):
         """Namespace and name of Cluster Autoscaler's ConfigMap; None where it is not to be read."""
         namespace, _, name = self.cluster_autoscaler_status.partition("/")
         return (namespace, name) if name else None
-
-    @property
-    def web_host_port(self) -> tuple[str, int]:
-        """The page's address in parts."""
-        return host_port(self.web_listen)

@@ -303,7 +303,7 @@ class ScorerSettings(Settings):
             problems = [
                 f"{flag(name)}: needed: certificate, key and the clients' authority go together" for name in missing
             ]
-        elif missing and not is_loopback(self.extender_host_port[0]):
+        elif missing and not is_loopback(host_port(self.extender_listen)[0]):
             problems = [
                 f"{flag(name)}: needed, as --extender-listen {self.extender_listen} is no loopback address: scores "
                 "decide where pods run"
@@ -311,8 +311,3 @@ class ScorerSettings(Settings):
             ]
         if problems:
             raise InvalidSettings(tuple(problems))
-
-    @property
-    def extender_host_port(self) -> tuple[str, int]:
-        """The extender's address in parts."""
-        return host_port(self.extender_listen)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from slack.errors import InvalidInput
 from slack.process.logs import LogFormat, LogLevel
-from slack.process.values import Parse, address, choice, host_port, path, switch, text
+from slack.process.values import Parse, address, choice, path, switch, text
 
 
 class InvalidSettings(InvalidInput):
@@ -121,11 +121,6 @@ class Settings:
     listen: str = listen_setting()
     given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Names of the settings that are not defaults."""
-
-    @property
-    def listen_host_port(self) -> tuple[str, int]:
-        """The listen address in parts."""
-        return host_port(self.listen)
 
 
 Kind = TypeVar("Kind", bound=Settings)

@@ -18,7 +18,7 @@ from slack.process.settings import (
     log_level_setting,
     setting,
 )
-from slack.process.values import address, controller_url, host_port, node_name, path
+from slack.process.values import address, controller_url, node_name, path
 
 _TLS = NoValue("the Secret of throttler.tls.secretName, or the chart's own, where it is mounted")
 _MOUNTED = NoValue("where the DaemonSet mounts it")
@@ -111,8 +111,3 @@ class ThrottlerAgentSettings(Settings):
     def node_name(self) -> str:
         """The node's name, or the host's."""
         return self.node or socket.gethostname().lower()
-
-    @property
-    def gates_host_port(self) -> tuple[str, int]:
-        """The gates' address in parts."""
-        return host_port(self.gates_listen)

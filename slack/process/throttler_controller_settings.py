@@ -222,13 +222,3 @@ class ThrottlerControllerSettings(Settings):
         ]
         if problems:
             raise InvalidSettings(tuple(problems))
-
-    @property
-    def webhook_host_port(self) -> tuple[str, int]:
-        """The webhook's address in parts."""
-        return host_port(self.webhook_listen)
-
-    @property
-    def reports_host_port(self) -> tuple[str, int]:
-        """The reports' address in parts."""
-        return host_port(self.reports_listen)

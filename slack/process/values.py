@@ -5,11 +5,15 @@ agent reads its settings with them.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slack.cluster.duration import parse_duration, parse_fine_duration
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 Parse = Callable[[object], object]
 """Turns what was given (text, or a value of the file) into the setting's own type."""
@@ -18,6 +22,7 @@ _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 RESOURCES = ("cpu", "memory", "ephemeral-storage")
+HTTP_SCHEMES = ("http", "https")
 BROKER_SCHEMES = ("nats", "tls+nats", "tls", "redis", "rediss", "kafka")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
 
@@ -145,23 +150,29 @@ def namespaced_name(value: object) -> str:
     return str(value)
 
 
-def broker_url(value: object) -> str:
-    """Parse the address of a broker: a scheme and its servers, with commas, each with a port if not the usual."""
+def split_url(value: object, schemes: Collection[str]) -> "SplitResult | None":
+    """Take a URL apart; None if it has no such scheme, no host, a port that is none, or a space in it."""
     from urllib.parse import urlsplit
 
-    scheme, _, rest = (value if isinstance(value, str) else "").partition("://")
-    authority = re.split("[/?#]", rest, maxsplit=1)[0]
-    servers = []
+    if not isinstance(value, str) or not value.isprintable() or " " in value:
+        return None
     try:
-        servers = [urlsplit(f"{scheme}://{server}") for server in authority.split(",")]
-        known = all(parts.scheme in BROKER_SCHEMES and parts.hostname and parts.port != 0 for parts in servers)
-    except ValueError:
-        known = False
-    if not known or not str(value).isprintable():
+        parts = urlsplit(value)
+        return parts if parts.scheme in schemes and parts.hostname and parts.port != 0 else None
+    except ValueError:  # half an IPv6 address; a port that is no number, or beyond 65535
+        return None
+
+
+def broker_url(value: object) -> str:
+    """Parse the address of a broker: a scheme and its servers, with commas, each with a port if not the usual."""
+    scheme, _, rest = str(value).partition("://")
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    servers = [split_url(f"{scheme}://{server}", BROKER_SCHEMES) for server in authority.split(",")]
+    if None in servers or not str(value).isprintable():
         raise ValueError(
             f"should be the address of a broker such as nats://nats.media:4222: {', '.join(BROKER_SCHEMES)}"
         )
-    if any(parts.username is not None or parts.password is not None for parts in servers):
+    if "@" in authority:
         raise ValueError("must have no user and password in it; --broker-credentials-file has them")
     return str(value).rstrip("/")
 
@@ -182,14 +193,7 @@ def node_name(value: object) -> str:
 
 def load_watcher_url(value: object) -> str:
     """Parse the address of a load watcher, with or without `/watcher`."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(value if isinstance(value, str) else "")
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        known = False
-    if not known or not str(value).isprintable() or " " in str(value) or "@" in str(value):
+    if split_url(value, HTTP_SCHEMES) is None or "@" in str(value):
         raise ValueError("should be the address of a load watcher such as http://127.0.0.1:2020")
     return str(value).rstrip("/").removesuffix("/watcher")
 
@@ -206,14 +210,8 @@ def controller_url(such_as: str) -> Callable[[object], str]:
     """Return what parses the URL that an agent's token goes to: https, or http on loopback."""
 
     def parse(value: object) -> str:
-        from urllib.parse import urlsplit
-
-        try:
-            parts = urlsplit(value if isinstance(value, str) else "")
-            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            known = False
-        if not known:
+        parts = split_url(value.strip() if isinstance(value, str) else value, HTTP_SCHEMES)
+        if parts is None:
             raise ValueError(f"{value!r} is no URL such as {such_as}")
         if parts.username or parts.query or parts.fragment:
             raise ValueError("should be a scheme, a host and a port, without a user, '?' or '#'")
@@ -221,7 +219,7 @@ def controller_url(such_as: str) -> Callable[[object], str]:
             raise ValueError(
                 f"{value!r} would send the agent's token in the clear; use https (http is for loopback only)"
             )
-        return str(value).rstrip("/")
+        return str(value).strip().rstrip("/")
 
     return parse
 

@@ -53,5 +53,5 @@ def test_tokens_are_not_sent_in_the_clear() -> None:
     account = {"throttle_account": "media/publisher"}
     assert "--throttle-listen: needed" in problems(**account)
     assert "--tls-cert-file: needed" in problems(throttle_listen="0.0.0.0:8082", **account)
-    assert loaded(throttle_listen="127.0.0.1:0", **account).throttle_host_port == ("127.0.0.1", 0)
+    assert loaded(throttle_listen="127.0.0.1:0", **account).throttle_listen == "127.0.0.1:0"
     assert "should be NAMESPACE/NAME" in problems(throttle_listen="127.0.0.1:0", throttle_account="publisher")

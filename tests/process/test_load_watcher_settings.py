@@ -6,6 +6,7 @@ import pytest
 
 from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
 from slack.process.settings import InvalidSettings, load
+from slack.process.values import host_port
 from tests.cases import run_for_each
 
 _PROMETHEUS = {"provider": "prometheus", "address": "http://127.0.0.1:9090"}
@@ -15,7 +16,7 @@ def test_no_setting_is_needed_and_an_address_names_a_prometheus() -> None:
     assert load(LoadWatcherSettings, {}, {}).provider is Provider.METRICS_SERVER
     found = load(LoadWatcherSettings, {**_PROMETHEUS, "address": "https://prometheus.example:9090/prefix/"}, {})
     assert found.address == "https://prometheus.example:9090/prefix"
-    assert found.api_host_port == ("127.0.0.1", 2020)
+    assert host_port(found.api_listen) == ("127.0.0.1", 2020)
 
 
 @run_for_each(

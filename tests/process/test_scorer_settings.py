@@ -85,4 +85,4 @@ def test_a_share_is_a_number_or_a_percentage(given: object, share: float) -> Non
 
 def test_off_loopback_is_fine_with_certificates() -> None:
     files = {"tls_cert_file": "a", "tls_key_file": "b", "client_ca_file": "c"}
-    assert settings(extender_listen="0.0.0.0:8888", **files).extender_host_port == ("0.0.0.0", 8888)
+    assert settings(extender_listen="0.0.0.0:8888", **files).extender_listen == "0.0.0.0:8888"

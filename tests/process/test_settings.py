@@ -9,6 +9,7 @@ from slack.planner.policy.spec import DEFAULT_RATE
 from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import InvalidSettings, declared_settings, load
+from slack.process.values import host_port
 from tests.cases import run_for_each
 
 NOWHERE = Path("/nonexistent/namespace")
@@ -24,7 +25,7 @@ def settings(
 def test_no_setting_is_needed() -> None:
     found = settings()
     assert (found.extra_capacity_min_rate, found.namespace, found.interval) == (DEFAULT_RATE, "resource-slack", 10.0)
-    assert found.listen_host_port == ("127.0.0.1", 8080)
+    assert host_port(found.listen) == ("127.0.0.1", 8080)
 
 
 def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from slack.process.settings import InvalidSettings, load
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+from slack.process.values import host_port
 
 PAIR = {"tls_cert_file": "tls.crt", "tls_key_file": "tls.key"}
 
@@ -13,7 +14,7 @@ PAIR = {"tls_cert_file": "tls.crt", "tls_key_file": "tls.key"}
 def test_the_node_is_the_pod_s_and_only_certificate_and_key_must_be_told() -> None:
     found = load(ThrottlerAgentSettings, dict(PAIR), {"NODE_NAME": "node-1"})
     assert found.node_name == "node-1"
-    assert found.gates_host_port == ("127.0.0.1", 7472)
+    assert host_port(found.gates_listen) == ("127.0.0.1", 7472)
     assert found.proc == Path("/proc")
     assert found.ca_file is None
 

@@ -19,6 +19,7 @@ from slack.process.demand_controller_settings import DemandControllerSettings
 from slack.process.running import CannotStart, Part
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.process.values import host_port
 from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
 from slack_operator.demand.loop import DecisionLoop, TickReport
 from slack_operator.demand.metrics import DemandMetrics
@@ -198,15 +199,14 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
 def _throttle(
     settings: DemandControllerSettings, base: ProcessContext, parts: ControllerParts, certificate: Certificate | None
 ) -> Throttle | None:
-    address = settings.throttle_host_port
-    if address is None:
+    if settings.throttle_listen is None:
         return None
     callers = None
     if settings.throttle_account is not None:
         account = "system:serviceaccount:" + settings.throttle_account.replace("/", ":")
         callers = Callers(base.connection, account, AUDIENCE, None)
     return Throttle(
-        *address,
+        *host_port(settings.throttle_listen),
         books=parts.books,
         board=parts.board,
         followed=parts.followed,

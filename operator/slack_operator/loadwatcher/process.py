@@ -19,6 +19,7 @@ from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
 from slack.process.running import CannotStart, listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.process.values import host_port
 from slack.supervision.supervisor import Supervisor
 from slack_operator.loadwatcher import provider as providers
 from slack_operator.loadwatcher.api import Api
@@ -102,11 +103,11 @@ class LoadWatcher:
         if self._cluster is not None:
             self.metrics.unreadable.follow(self._cluster.watches.unreadable)
         self.health = HealthServer(
-            *settings.listen_host_port, healthy=self.unhealthy, ready=self.unready, registry=self.metrics.registry
+            *host_port(settings.listen), healthy=self.unhealthy, ready=self.unready, registry=self.metrics.registry
         )
         api = Api(self.board, style, self.ill, self.metrics.on_reply)
         tls = None if self._certificate is None else self._certificate.context
-        self.api = HttpServer(*settings.api_host_port, api.answer, name="api", tls=tls)
+        self.api = HttpServer(*host_port(settings.api_listen), api.answer, name="api", tls=tls)
 
     def unhealthy(self) -> str | None:
         """Return which part that was started is dead or stuck; None if all work."""

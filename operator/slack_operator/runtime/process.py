@@ -24,6 +24,7 @@ from slack.process.health import HealthServer
 from slack.process.logs import fields
 from slack.process.running import Logged, Part, listen
 from slack.process.stopping import Stopping
+from slack.process.values import host_port
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
 from slack_operator.runtime.connecting import answers
@@ -65,10 +66,6 @@ class Settings(Logged, Protocol):
     @property
     def listen(self) -> str:
         """Where /healthz, /readyz and /metrics are served."""
-
-    @property
-    def listen_host_port(self) -> tuple[str, int]:
-        """The same in parts."""
 
     @property
     def kubeconfig(self) -> Path | None:
@@ -165,7 +162,10 @@ class Process:
         self._stopping = base.stopping
         self._supervisor = Supervisor()
         self.health = HealthServer(
-            *base.settings.listen_host_port, healthy=self.unhealthy, ready=parts.unready, registry=parts.registry
+            *host_port(base.settings.listen),
+            healthy=self.unhealthy,
+            ready=parts.unready,
+            registry=parts.registry,
         )
 
     def unhealthy(self) -> str | None:

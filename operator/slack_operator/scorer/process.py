@@ -20,6 +20,7 @@ from slack.process.running import CannotStart, listen
 from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.process.values import host_port
 from slack.scorer.asgi import Extender
 from slack.scorer.ceiling import Ceiling, WhenAllAbove
 from slack.scorer.configuration.arguments import parse_config
@@ -100,9 +101,9 @@ class Scorer:
         self.watches = ScorerWatches(connection, view, self.refresher.touch, self.scores.bound)
         metrics.unreadable.follow(self.watches.unreadable)
         extender = Extender(self.scores, filters=bool(ceiling), observe=metrics.on_call)
-        self.server = ExtenderServer(*settings.extender_host_port, extender, tls=tls)
+        self.server = ExtenderServer(*host_port(settings.extender_listen), extender, tls=tls)
         self.health = HealthServer(
-            *settings.listen_host_port, healthy=self.unhealthy, ready=self.unready, registry=metrics.registry
+            *host_port(settings.listen), healthy=self.unhealthy, ready=self.unready, registry=metrics.registry
         )
 
     def unhealthy(self) -> str | None:

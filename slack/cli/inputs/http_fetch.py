@@ -13,6 +13,7 @@ from http.client import HTTPMessage
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from slack.cli.terminal.problems import UserError
+from slack.process.values import HTTP_SCHEMES, split_url
 
 if TYPE_CHECKING:
     from slack.kube.deadline import Deadline
@@ -44,12 +45,9 @@ def parsed_address(flag: str, url: str, example: str) -> urllib.parse.SplitResul
     Raises:
         UserError: it is none; the flag is named, and what stands before an @ is not shown.
     """
-    try:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            return parts
-    except ValueError:  # half an IPv6 address; a port that is no number, or beyond 65535
-        pass
+    parts = split_url(url, HTTP_SCHEMES)
+    if parts is not None:
+        return parts
     start, separator, rest = url.partition("://")
     shown = f"{start}{separator}{rest.rpartition('@')[2]}"
     shown = shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."

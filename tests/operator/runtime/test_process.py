@@ -36,10 +36,6 @@ class Settings:
     log_format: LogFormat = LogFormat.CONSOLE
     log_level: LogLevel = LogLevel.INFO
 
-    @property
-    def listen_host_port(self) -> tuple[str, int]:
-        return "127.0.0.1", int(self.listen.rpartition(":")[2])
-
 
 @dataclass
 class Recorded:

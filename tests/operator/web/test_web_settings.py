@@ -7,7 +7,7 @@ import pytest
 from slack.process.exit_codes import BAD_INPUT
 from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import InvalidSettings, load
-from slack.process.values import is_loopback
+from slack.process.values import host_port, is_loopback
 from slack_operator.app import main
 
 NOWHERE = Path("/nonexistent/namespace")
@@ -19,7 +19,7 @@ def settings(**flags: object) -> OperatorSettings:
 
 def test_the_page_is_off_and_would_listen_on_loopback() -> None:
     found = settings()
-    assert (found.web, found.web_host_port, found.web_token_file) == (False, ("127.0.0.1", 8081), None)
+    assert (found.web, host_port(found.web_listen), found.web_token_file) == (False, ("127.0.0.1", 8081), None)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "127.0.0.2:9000", "[::1]:8081", "localhost:8081"])

@@ -27,6 +27,7 @@ from slack.process.reporting.pushing import Pusher
 from slack.process.running import listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.process.values import host_port
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
 from slack_operator.auditor.agent.burst_writer import BurstFiles, BurstWriter
@@ -79,7 +80,7 @@ class Agent:
             if settings.controller
             else None
         )
-        host, port = settings.listen_host_port
+        host, port = host_port(settings.listen)
         self.server = HealthServer(
             host, port, healthy=self.unhealthy, ready=self.unready, registry=registry(self.watch.scrape, self._totals)
         )

@@ -15,6 +15,7 @@ from slack.process.audit_settings import ControllerSettings
 from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.process.values import host_port
 from slack_operator.auditor.controller import receiver
 from slack_operator.auditor.controller.cluster_view import ClusterView
 from slack_operator.auditor.controller.cluster_watches import Watches
@@ -79,7 +80,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
 
     account = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
     receiving = ReportReceiver(
-        *settings.reports_host_port,
+        *host_port(settings.reports_listen),
         path=REPORTS_PATH,
         max_bytes=MAX_REPORT_BYTES,
         callers=Callers(connection, account, AUDIENCE, view.node_of),

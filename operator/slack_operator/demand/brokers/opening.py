@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from slack.demand.broker import PREFIX, Broker, BrokerRefused
+from slack.process.values import split_url
 from slack_operator.demand.brokers.credentials import read_credentials
 
 FIRST_CONNECTION_SECONDS: Final = 2.0
@@ -80,7 +81,7 @@ def parse_broker_url(url: str) -> BrokerUrl:
         raise BrokerRefused("broker URL: must hold no credentials: write them into the credentials file")
     if path.strip("/"):
         raise BrokerRefused(f"broker URL: must have no path: write {_RIGHT}")
-    hosts = tuple(_host(part, _PORTS[scheme]) for part in authority.split(","))
+    hosts = tuple(_host(scheme, part) for part in authority.split(","))
     found = {name: tuple(values) for name, values in parse_qs(query, keep_blank_values=True).items()}
     for name in found:
         if name not in _QUERIES[scheme]:
@@ -91,15 +92,11 @@ def parse_broker_url(url: str) -> BrokerUrl:
     return BrokerUrl(scheme=scheme, hosts=hosts, query=found)
 
 
-def _host(text: str, default_port: int) -> tuple[str, int]:
-    try:
-        parts = urlsplit(f"//{text}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not host or (port is None and text.rstrip("]").rpartition(":")[1] and not text.startswith("[")):
+def _host(scheme: str, text: str) -> tuple[str, int]:
+    parts = split_url(f"{scheme}://{text}", _PORTS)
+    if parts is None or (parts.port is None and text.rstrip("]").rpartition(":")[1] and not text.startswith("[")):
         raise BrokerRefused(f"broker URL: no host, or a port that is none: write {_RIGHT}")
-    return host, default_port if port is None else port
+    return str(parts.hostname), _PORTS[scheme] if parts.port is None else parts.port
 
 
 def _bracket_ipv6(host: str) -> str:

@@ -24,6 +24,7 @@ from slack.process.logs import fields
 from slack.process.running import listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.process.values import host_port
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
 from slack.supervision.tasks import SupervisedTask
@@ -63,7 +64,7 @@ class ProxyProcess:
         )
         self.metrics.follow(self.counts)
         self.health = HealthServer(
-            *settings.listen_host_port, healthy=self.unhealthy, ready=self.unready, registry=self.metrics.registry
+            *host_port(settings.listen), healthy=self.unhealthy, ready=self.unready, registry=self.metrics.registry
         )
 
     def unhealthy(self) -> str | None:

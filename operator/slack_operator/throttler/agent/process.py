@@ -25,6 +25,7 @@ from slack.process.running import CannotStart, listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+from slack.process.values import host_port
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
 from slack.throttler.limits import UNLIMITED, Usage
@@ -107,7 +108,7 @@ class ThrottlerAgent:
         self._watches = Watches((self.agent.pods, policies), unless_forbidden=(self._node,))
         self.metrics.unreadable.follow(self._watches.unreadable)
         self.health = HealthServer(
-            *settings.listen_host_port,
+            *host_port(settings.listen),
             healthy=self.unhealthy,
             ready=self._watches.stale,
             registry=self.metrics.registry,
@@ -128,7 +129,7 @@ class ThrottlerAgent:
         self._supervisor.watch(self.health)
         self._supervisor.start(self._recorder)
         try:
-            self.agent.start(*self._settings.gates_host_port, self._certificate.context)
+            self.agent.start(*host_port(self._settings.gates_listen), self._certificate.context)
         except OSError as error:
             address = f"{flag('gates_listen')} {self._settings.gates_listen}"
             raise CannotStart(f"{address}: cannot listen: {error.strerror or error}") from None

@@ -20,6 +20,7 @@ from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+from slack.process.values import host_port
 from slack.throttler.config import KIND, Then, ThrottlePolicy, parse_throttle_policy
 from slack.throttler.crd import PLURAL
 from slack.throttler.injection import Backend, GateOptions
@@ -187,7 +188,7 @@ def _webhook(
     settings: ThrottlerControllerSettings, injection: Injection, metrics: ControllerMetrics, tls: ssl.SSLContext | None
 ) -> Webhook:
     return Webhook(
-        *settings.webhook_host_port, rules=lambda: injection.rules, on_admission=metrics.on_admission, tls=tls
+        *host_port(settings.webhook_listen), rules=lambda: injection.rules, on_admission=metrics.on_admission, tls=tls
     )
 
 
@@ -272,7 +273,7 @@ def _receiver(
         for name in (settings.agent_service_account, settings.viewer_service_account)
     )
     return Receiver(
-        *settings.reports_host_port,
+        *host_port(settings.reports_listen),
         agents=Callers(base.connection, agents, AUDIENCE, lambda *_: None),  # where gates work, it is named
         viewers=Callers(base.connection, viewers, AUDIENCE, None),
         starts=starts,

@@ -26,7 +26,7 @@ def problems(environ: dict[str, str] | None = None, file: Path | None = None, **
 def test_without_anything_it_samples_every_ten_seconds_and_tells_nobody() -> None:
     found = settings()
     assert (found.interval, found.push_interval, found.controller, found.write_burst) == (10.0, 60.0, None, False)
-    assert found.listen_host_port == ("127.0.0.1", 8080)
+    assert host_port(found.listen) == ("127.0.0.1", 8080)
     assert found.node_name
 
 
