@@ -30,7 +30,7 @@ from slack.scorer.inputs.prediction import demand_of
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import BoundPodSink, ScorerNodeSink, ScorerView
 from slack_operator.scorer.metrics import ScorerMetrics
-from slack_operator.scorer.recorder import DecisionRecorder
+from slack_operator.scorer.recorder import decision_recorder
 from slack_operator.scorer.score_cache import Refresher
 from slack_operator.scorer.scores import LiveScores
 
@@ -120,7 +120,7 @@ class ScorerWeek:
             wall=self._wall,
         )
         self._refresher.load = self._load
-        self._recorder = DecisionRecorder(self._folder / "decisions.jsonl", most_bytes=_RECORDED_BYTES)
+        self._recorder = decision_recorder(self._folder / "decisions.jsonl", most_bytes=_RECORDED_BYTES)
         self._scores = LiveScores(
             lambda: self._refresher.current,
             self._view,

@@ -27,7 +27,7 @@ from slack_operator.demand.pod_manifest import ProxyOptions
 from slack_operator.demand.pods import PodContainers
 from slack_operator.demand.pool_registry import PoolRegistry
 from slack_operator.demand.pool_reporter import PoolReporter
-from slack_operator.demand.recorder import TraceRecorder
+from slack_operator.demand.recorder import trace_recorder
 from slack_operator.demand.throttle import AUDIENCE, Followed, Throttle
 from slack_operator.demand.tick_state import TickState
 from slack_operator.runtime.callers import Callers
@@ -85,7 +85,7 @@ class ControllerParts:
             clock=clock,
         )
         self.watches = Watches(self.pods.reflectors)
-        self.recorder = None if settings.record is None else TraceRecorder(settings.record)
+        self.recorder = None if settings.record is None else trace_recorder(settings.record)
 
         async def opened() -> Broker:
             return await open_broker(url, settings.broker_credentials_file, name="resource-slack-demand")

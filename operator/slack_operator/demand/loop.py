@@ -24,7 +24,8 @@ from slack.demand.ledger import Failing
 from slack.demand.model import Guards, PoolContainer, PoolSettings, PoolTarget, QueueKey, QuotaSettings
 from slack.demand.reports import ContainerReport, InvalidReport, decode_report
 from slack.demand.tick import PoolScheduler, TickInput, TickResult
-from slack.demand.trace import SettingsLine, TraceWriter
+from slack.demand.trace import Line, SettingsLine, TraceWriter
+from slack.process.line_recorder import LineRecorder
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
@@ -33,7 +34,6 @@ from slack.supervision.threads import SupervisedThread
 from slack.supervision.workers import UnawaitedWorkers
 from slack_operator.demand.containers import Containers
 from slack_operator.demand.provisioning import QueueProvisioner
-from slack_operator.demand.recorder import TraceRecorder
 from slack_operator.demand.retention import RetentionEnforcer
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class DecisionLoop:
         on_turn: Callable[[TickReport], None],
         guards: Guards,
         node_start_seconds: Callable[[], float | None] = lambda: None,
-        recorder: TraceRecorder | None = None,
+        recorder: LineRecorder[Line] | None = None,
         clock: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] = time.time,
     ) -> None:

@@ -15,6 +15,7 @@ from slack.kube.errors import ConnectionFailed
 from slack.kube.kubeconfig import connect
 from slack.process import running
 from slack.process.health import HealthServer
+from slack.process.line_recorder import LineRecorder
 from slack.process.logs import fields
 from slack.process.running import CannotStart, listen
 from slack.process.scorer_settings import ScorerSettings
@@ -35,9 +36,9 @@ from slack_operator.runtime.connecting import must_answer
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import ScorerView, ScorerWatches
 from slack_operator.scorer.metrics import ScorerMetrics
-from slack_operator.scorer.recorder import DecisionRecorder
+from slack_operator.scorer.recorder import decision_recorder
 from slack_operator.scorer.score_cache import Refresher
-from slack_operator.scorer.scores import LiveScores
+from slack_operator.scorer.scores import LiveScores, ScoringDecision
 from slack_operator.scorer.serving import ExtenderServer
 
 log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class Scorer:
             tidy=lambda: self.scores.tidy(),
         )
         self.load = self.refresher.load = _load_source(settings, self.refresher, metrics)
-        self._recorder = DecisionRecorder(settings.record) if settings.record else None
+        self._recorder = decision_recorder(settings.record) if settings.record else None
         self.scores = LiveScores(
             lambda: self.refresher.current,
             view,
@@ -186,7 +187,7 @@ def ceiling_of(settings: ScorerSettings) -> Ceiling:
     return Ceiling(settings.filter_above, settings.filter_memory_above, WhenAllAbove(settings.when_all_above))
 
 
-def _record(recorder: DecisionRecorder, settings: ScorerSettings) -> None:
+def _record(recorder: LineRecorder[ScoringDecision], settings: ScorerSettings) -> None:
     try:
         recorder.start()
     except OSError as error:

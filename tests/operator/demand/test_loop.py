@@ -12,10 +12,11 @@ import pytest
 from slack.demand.broker import BrokerRefused, BrokerUnreachable, QueueLag, QueueSettings
 from slack.demand.model import ContainerState, Creation, Ending, Guards, PoolContainer, PoolSettings, QueueKey
 from slack.demand.reports import ContainerReport, encode_report
-from slack.demand.trace import TickLine, read, replay
+from slack.demand.trace import Line, TickLine, read, replay
+from slack.process.line_recorder import LineRecorder
 from slack_operator.demand.loop import SILENT_REPORT_SECONDS, DecisionLoop, DesiredState, TickReport
 from slack_operator.demand.provisioning import AGAIN_SECONDS, FORGOTTEN_SECONDS, QueueProvisioner
-from slack_operator.demand.recorder import TraceRecorder
+from slack_operator.demand.recorder import trace_recorder
 from tests.operator.demand.pools import FakeBroker
 
 KEY = QueueKey("media", "thumbnail")
@@ -57,7 +58,7 @@ class FakeContainers:
 class Running:
     """A loop with its surroundings."""
 
-    def __init__(self, recorder: TraceRecorder | None = None, wanted: DesiredState = WANTED) -> None:
+    def __init__(self, recorder: LineRecorder[Line] | None = None, wanted: DesiredState = WANTED) -> None:
         self.broker, self.containers = FakeBroker(), FakeContainers()
         self.leads = True
         self.turns: list[TickReport] = []
@@ -221,7 +222,7 @@ def test_a_refused_queue_is_asked_for_again_later_or_with_other_settings() -> No
 
 def test_a_recorded_run_is_decided_the_same_again(tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
-    recorder = TraceRecorder(file)
+    recorder = trace_recorder(file)
     running = Running(recorder)
     running.broker.lags[SUBJECT] = QueueLag(backlog=5, in_flight=0)
     recorder.start()

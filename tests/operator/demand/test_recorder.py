@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from slack.demand.trace import Line, SettingsLine, TickLine, encode, read
-from slack_operator.demand.recorder import TraceRecorder, end_last_line
+from slack.process.line_recorder import end_last_line
+from slack_operator.demand.recorder import BEGIN, trace_recorder
 
 SETTINGS = SettingsLine(epoch="x", guards="all", fresh=True)
 TICK = TickLine(now_seconds=1.0, lags={}, containers=())
@@ -13,7 +14,7 @@ WHOLE = encode(SETTINGS) + encode(TICK)
 
 
 def record(file: Path, line: Line) -> None:
-    recorder = TraceRecorder(file)
+    recorder = trace_recorder(file)
     recorder.start()
     recorder.add(line)
     recorder.stop()
@@ -31,19 +32,19 @@ def test_after_a_kill_anywhere_in_a_line_all_whole_ones_are_read(tmp_path: Path,
 def test_a_line_longer_than_is_read_at_once_is_taken_away(tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
     file.write_bytes(WHOLE + encode(TickLine(now_seconds=2.0, created=("x" * (3 << 20),)))[:-2])
-    end_last_line(file)
+    end_last_line(file, BEGIN)
     assert file.read_bytes() == WHOLE
 
 
 def test_what_is_no_line_of_ours_is_not_taken_away(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_bytes(b"mine")
-    end_last_line(file)
+    end_last_line(file, BEGIN)
     assert file.read_bytes() == b"mine\n"
-    end_last_line(file)
+    end_last_line(file, BEGIN)
     assert file.read_bytes() == b"mine\n"
-    end_last_line(tmp_path / "nothing")
-    end_last_line(tmp_path)
+    end_last_line(tmp_path / "nothing", BEGIN)
+    end_last_line(tmp_path, BEGIN)
     assert not (tmp_path / "nothing").exists()
 
 
@@ -61,7 +62,7 @@ def test_a_line_that_a_full_disk_cut_off_is_taken_away_before_the_next(
         return encode(line)
 
     monkeypatch.setattr("slack_operator.demand.recorder.encode", written)
-    recorder = TraceRecorder(file)
+    recorder = trace_recorder(file)
     recorder.start()
     for line in (SETTINGS, TICK):
         recorder.add(line)
