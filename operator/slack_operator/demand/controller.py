@@ -31,7 +31,7 @@ from slack_operator.demand.recorder import trace_recorder
 from slack_operator.demand.throttle import AUDIENCE, Followed, Throttle
 from slack_operator.demand.tick_state import TickState
 from slack_operator.runtime.callers import Callers
-from slack_operator.runtime.certificates import Certificate, InvalidCertificate
+from slack_operator.runtime.certificates import Certificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
@@ -150,7 +150,7 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
         CannotStart: a certificate or the connection is not as it must be.
     """
     metrics = DemandMetrics()
-    certificate = _certificate(settings)
+    certificate = Certificate.from_files(settings.tls_cert_file, settings.tls_key_file)
     connection = connected(settings, metrics.on_request)
     base = ProcessContext(
         settings, connection, stopping, component=DEMAND_FIELD_MANAGER, field_manager=DEMAND_FIELD_MANAGER
@@ -217,15 +217,6 @@ def _throttle(
         on_rejected=parts.metrics.on_rejected,
         tls=None if certificate is None else certificate.context,
     )
-
-
-def _certificate(settings: DemandControllerSettings) -> Certificate | None:
-    if settings.tls_cert_file is None or settings.tls_key_file is None:
-        return None
-    try:
-        return Certificate(settings.tls_cert_file, settings.tls_key_file)
-    except InvalidCertificate as error:
-        raise CannotStart(str(error)) from None
 
 
 def run(settings: DemandControllerSettings) -> int:

@@ -16,7 +16,7 @@ from slack.process import running
 from slack.process.health import HealthServer
 from slack.process.http_server import HttpServer
 from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
-from slack.process.running import CannotStart, listen
+from slack.process.running import listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
@@ -31,7 +31,7 @@ from slack_operator.loadwatcher.prometheus import PrometheusProvider
 from slack_operator.loadwatcher.report_store import LoadView, ReportStore
 from slack_operator.loadwatcher.store import Store
 from slack_operator.loadwatcher.watcher import Clock, KnownNodes, Watcher
-from slack_operator.runtime.certificates import Certificate, InvalidCertificate
+from slack_operator.runtime.certificates import Certificate
 from slack_operator.runtime.connecting import connected
 
 
@@ -86,7 +86,7 @@ class LoadWatcher:
         self._stopping = stopping
         self._supervisor = Supervisor()
         self.metrics = LoadWatcherMetrics()
-        self._certificate = _certificate(settings)
+        self._certificate = Certificate.from_files(settings.tls_cert_file, settings.tls_key_file)
         self._connection = connected(settings, self.metrics.on_api_request) if settings.match_nodes else None
         self._view = NodeNameView()
         self._cluster = None if self._connection is None else ClusterNodes(self._connection, self._view)
@@ -186,15 +186,6 @@ class LoadWatcher:
         reports = store.reports(now, self._settings.max_age)
         if reports:
             self.board.publish(LoadView(reports))
-
-
-def _certificate(settings: LoadWatcherSettings) -> Certificate | None:
-    if settings.tls_cert_file is None or settings.tls_key_file is None:
-        return None
-    try:
-        return Certificate(settings.tls_cert_file, settings.tls_key_file)
-    except InvalidCertificate as error:
-        raise CannotStart(str(error)) from None
 
 
 def run(settings: LoadWatcherSettings) -> int:

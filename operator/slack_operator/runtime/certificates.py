@@ -5,6 +5,8 @@ import ssl
 from pathlib import Path
 
 from slack.errors import UserFacingError
+from slack.process.running import CannotStart
+from slack.process.settings import flag
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +29,46 @@ class Certificate:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._load(self._stamps())
+
+    @classmethod
+    def from_files(
+        cls, certificate: Path | None, key: Path | None, client_authority: Path | None = None
+    ) -> "Certificate | None":
+        """Read the files of a process's settings; None where there is no certificate, so that plain HTTP is served.
+
+        Args:
+            certificate: of --tls-cert-file.
+            key: of --tls-key-file.
+            client_authority: signs the certificates that clients must show; None: they need none.
+
+        Raises:
+            CannotStart: a file cannot be used; it is named.
+        """
+        if certificate is None or key is None:
+            return None
+        try:
+            found = cls(certificate, key)
+        except InvalidCertificate as error:
+            raise CannotStart(f"{flag('tls_cert_file')}, {flag('tls_key_file')}: {error}") from None
+        try:
+            if client_authority is not None:
+                found.require_client_certificates(client_authority)
+        except InvalidCertificate as error:
+            raise CannotStart(str(error)) from None
+        return found
+
+    def require_client_certificates(self, authority: Path) -> None:
+        """Answer clients only that show a certificate of an authority.
+
+        Raises:
+            InvalidCertificate: naming the authority's file.
+        """
+        try:
+            self.context.load_verify_locations(cafile=authority)
+        except (OSError, ssl.SSLError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise InvalidCertificate(f"{authority}: no certificate of an authority: {why}") from None
+        self.context.verify_mode = ssl.CERT_REQUIRED
 
     def refresh(self) -> None:
         """Load the files again if they have changed; a bad pair leaves the old one in use, and is told."""
@@ -54,26 +96,3 @@ class Certificate:
             why = error.strerror or str(error) or "no certificate with its key"
             raise InvalidCertificate(f"{certificate} and {key}: {why}") from None
         self._stamp = stamp
-
-
-class ClientCertificates:
-    """The server's certificate, and the authority that signs those of its callers."""
-
-    def __init__(self, certificate: Path, key: Path, client_authority: Path) -> None:
-        """Read the files.
-
-        Raises:
-            InvalidCertificate: naming the file.
-        """
-        self._certificate = Certificate(certificate, key)
-        self.context = self._certificate.context
-        try:
-            self.context.load_verify_locations(cafile=client_authority)
-        except (OSError, ssl.SSLError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise InvalidCertificate(f"{client_authority}: no certificate of an authority: {why}") from None
-        self.context.verify_mode = ssl.CERT_REQUIRED
-
-    def refresh(self) -> None:
-        """Take the server's certificate anew if its files have changed."""
-        self._certificate.refresh()

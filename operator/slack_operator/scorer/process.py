@@ -31,7 +31,7 @@ from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import PodDemand
 from slack.scorer.rules import MetricRules, PodUse, Prediction, WithoutLoad
 from slack.supervision.supervisor import Supervisor
-from slack_operator.runtime.certificates import ClientCertificates, InvalidCertificate
+from slack_operator.runtime.certificates import Certificate
 from slack_operator.runtime.connecting import must_answer
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import ScorerView, ScorerWatches
@@ -66,7 +66,7 @@ class Scorer:
             raise CannotStart(f"{flag('algorithms')}: {error}") from None
         rules = config.rules
         ceiling = ceiling_of(settings)
-        tls = _certificates(settings)
+        tls = Certificate.from_files(settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file)
         try:
             connection = connect(settings.kubeconfig, settings.context, on_request=metrics.on_request)
         except ConnectionFailed as error:
@@ -203,16 +203,6 @@ def _load_source(settings: ScorerSettings, refresher: Refresher, metrics: Scorer
         on_error=metrics.on_fetch_error,
         on_ignored=metrics.on_ignored,
     )
-
-
-def _certificates(settings: ScorerSettings) -> ClientCertificates | None:
-    certificate, key, authority = settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file
-    if certificate is None or key is None or authority is None:
-        return None
-    try:
-        return ClientCertificates(certificate, key, authority)
-    except InvalidCertificate as error:
-        raise CannotStart(str(error)) from None
 
 
 def run(settings: ScorerSettings) -> int:

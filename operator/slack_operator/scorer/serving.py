@@ -19,7 +19,7 @@ from slack.scorer.asgi import Extender
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
 from slack.supervision.threads import SupervisedThread
-from slack_operator.runtime.certificates import ClientCertificates
+from slack_operator.runtime.certificates import Certificate
 from slack_operator.scorer import short_turns
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says of starts
 class ExtenderServer:
     """Serves from `start` until `stop`; `port` is the real one when 0 was asked for."""
 
-    def __init__(self, host: str, port: int, extender: Extender, *, tls: ClientCertificates | None = None) -> None:
+    def __init__(self, host: str, port: int, extender: Extender, *, tls: Certificate | None = None) -> None:
         self.port = port
         self._host = host
         self._tls = tls

@@ -14,9 +14,10 @@ import pytest
 from e2e.harness.cluster.certificates import Authority, Pair
 from slack.cluster.wire import Pod
 from slack.process import accepting
+from slack.process.running import CannotStart
 from slack.scorer.asgi import Extender, NotKnown
 from slack.scorer.extender import ScoreReplies
-from slack_operator.runtime.certificates import ClientCertificates, InvalidCertificate
+from slack_operator.runtime.certificates import Certificate
 from slack_operator.scorer.serving import KEEP_ALIVE_SECONDS, ExtenderServer
 
 HOST = "127.0.0.1"
@@ -39,7 +40,7 @@ class _Scores:
 
 
 @contextmanager
-def _served(filters: bool = False, tls: ClientCertificates | None = None, most: int = 1 << 20) -> Iterator[int]:
+def _served(filters: bool = False, tls: Certificate | None = None, most: int = 1 << 20) -> Iterator[int]:
     server = ExtenderServer(HOST, 0, Extender(_Scores(), filters=filters, most_bytes=most), tls=tls)
     server.start()
     try:
@@ -174,7 +175,7 @@ def test_over_tls_only_a_certificate_of_the_authority_is_answered(tmp_path: Path
         finally:
             connection.close()
 
-    with _served(tls=ClientCertificates(server.certificate, server.key, ours.certificate_path)) as served:
+    with _served(tls=Certificate.from_files(server.certificate, server.key, ours.certificate_path)) as served:
         assert ask(served, client) == 200
         for refused in (None, stranger):
             with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -183,8 +184,8 @@ def test_over_tls_only_a_certificate_of_the_authority_is_answered(tmp_path: Path
 
 def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
     pair = Authority.create(tmp_path).issue("scorer", hosts=[HOST])
-    with pytest.raises(InvalidCertificate, match=r"nowhere\.crt: no certificate of an authority: No such file"):
-        ClientCertificates(pair.certificate, pair.key, tmp_path / "nowhere.crt")
+    with pytest.raises(CannotStart, match=r"^\S*nowhere\.crt: no certificate of an authority: No such file"):
+        Certificate.from_files(pair.certificate, pair.key, tmp_path / "nowhere.crt")
 
 
 def test_an_address_that_is_taken_is_an_error_at_the_start(port: int) -> None:

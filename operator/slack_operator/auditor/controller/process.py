@@ -12,7 +12,6 @@ from slack.audit.api.policy import KIND, AuditPolicy, parse_audit_policy
 from slack.cluster.labels import API_VERSION, AUDIT_FIELD_MANAGER
 from slack.process import running
 from slack.process.audit_settings import ControllerSettings
-from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
@@ -27,7 +26,7 @@ from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.reconciler import Reconciler
 from slack_operator.auditor.controller.reports import Reports
 from slack_operator.runtime.callers import Callers
-from slack_operator.runtime.certificates import Certificate, InvalidCertificate
+from slack_operator.runtime.certificates import Certificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
@@ -54,7 +53,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
         CannotStart: the certificate or the connection is not as it must be.
     """
     metrics = ControllerMetrics()
-    certificate = _certificate(settings)
+    certificate = Certificate.from_files(settings.tls_cert_file, settings.tls_key_file)
     connection = connected(settings, metrics.on_request)
     base = ProcessContext(
         settings,
@@ -126,15 +125,6 @@ def _reconciler(
         metrics=metrics,
         may_write=may_write,
     )
-
-
-def _certificate(settings: ControllerSettings) -> Certificate | None:
-    if settings.tls_cert_file is None or settings.tls_key_file is None:
-        return None
-    try:
-        return Certificate(settings.tls_cert_file, settings.tls_key_file)
-    except InvalidCertificate as error:
-        raise CannotStart(str(error)) from None
 
 
 def run(settings: ControllerSettings) -> int:

@@ -64,7 +64,9 @@ class ThrottlerAgent:
         self._settings = settings
         self._stopping = stopping
         self.metrics = AgentMetrics()
-        self._certificate = _certificate(settings)
+        certificate = Certificate.from_files(settings.tls_cert_file, settings.tls_key_file)
+        assert certificate is not None, "the settings ask for both files"
+        self._certificate = certificate
         self._authority = ""
         self._outages = Outages()
         self._connection = connected(settings, self.metrics.on_api_request)
@@ -215,14 +217,6 @@ class ThrottlerAgent:
             self._settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:  # as with a disk that is full: what runs is found again, grants that wait are not
             log.warning("grants will not outlive this agent: %s: %s", self._settings.state_dir, error.strerror)
-
-
-def _certificate(settings: ThrottlerAgentSettings) -> Certificate:
-    assert settings.tls_cert_file is not None and settings.tls_key_file is not None, "the settings ask for both"  # noqa: PT018
-    try:
-        return Certificate(settings.tls_cert_file, settings.tls_key_file)
-    except InvalidCertificate as error:
-        raise CannotStart(f"{flag('tls_cert_file')}, {flag('tls_key_file')}: {error}") from None
 
 
 def run(settings: ThrottlerAgentSettings) -> int:

@@ -26,7 +26,7 @@ from slack.throttler.crd import PLURAL
 from slack.throttler.injection import Backend, GateOptions
 from slack.throttler.protocol import AUDIENCE
 from slack_operator.runtime.callers import Callers
-from slack_operator.runtime.certificates import Certificate, ClientCertificates, InvalidCertificate
+from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
@@ -120,7 +120,8 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         CannotStart: a certificate or the connection is not as it must be.
     """
     metrics = ControllerMetrics()
-    certificate = _certificate(settings)
+    files = settings.tls_cert_file, settings.tls_key_file, settings.webhook_client_ca_file
+    certificate = Certificate.from_files(*files)
     tls = None if certificate is None else certificate.context
     connection = connected(settings, metrics.on_request)
     injection = _injection(settings, connection)
@@ -280,16 +281,6 @@ def _receiver(
         unready=base.leadership.standby,
         tls=tls,
     )
-
-
-def _certificate(settings: ThrottlerControllerSettings) -> Certificate | ClientCertificates | None:
-    certificate, key, callers = settings.tls_cert_file, settings.tls_key_file, settings.webhook_client_ca_file
-    if certificate is None or key is None:
-        return None
-    try:
-        return Certificate(certificate, key) if callers is None else ClientCertificates(certificate, key, callers)
-    except InvalidCertificate as error:
-        raise CannotStart(str(error)) from None
 
 
 def _authority(settings: ThrottlerControllerSettings) -> str:
