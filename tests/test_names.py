@@ -122,7 +122,6 @@ SHARED_CLASS_NAMES = frozenset(
         "Scenario",
         "Scorer",
         "Scrape",
-        "Settings",
         "Source",
         "Spared",
         "Standing",

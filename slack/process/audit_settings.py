@@ -1,54 +1,37 @@
 """What the auditor's processes can be told: `resource-slack audit agent` and `audit controller`."""
 
-import socket
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.settings import (
-    InvalidSettings,
-    NoValue,
-    Settings,
-    context_setting,
-    flag,
-    kubeconfig_setting,
-    log_format_setting,
-    log_level_setting,
-    setting,
+from slack.process.settings import NoValue, setting
+from slack.process.shared_settings import (
+    DAY_SECONDS,
+    LeadingSettings,
+    LoggingSettings,
+    NodeSettings,
+    TlsSettings,
+    leader_elect_setting,
+    lease_name_setting,
+    namespace_setting,
+    tls_cert_setting,
+    tls_key_setting,
 )
-from slack.process.values import (
-    address,
-    controller_url,
-    dns_label,
-    duration,
-    host_port,
-    is_loopback,
-    node_name,
-    path,
-    switch,
-)
+from slack.process.values import address, controller_url, dns_label, duration, path, switch
 
 PREFIX = "RESOURCE_SLACK_AUDIT_"
-DAY_SECONDS = 86_400.0
 _TLS = NoValue("the Secret of audit.tls.secretName, or the chart's own, where it is mounted")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSettings(Settings):
+class AgentSettings(NodeSettings, LoggingSettings):
     """Everything `resource-slack audit agent` can be told."""
 
     prefix: ClassVar[str] = PREFIX
+    section: ClassVar[str | NoValue] = "audit"
     example: ClassVar[str] = "push-interval"
-    environment: ClassVar[Mapping[str, str]] = {"node": "NODE_NAME"}
 
-    node: str | None = setting(
-        None,
-        node_name,
-        "Name of the node; NODE_NAME or the host's name when absent.",
-        chart=NoValue("the pod's node, by NODE_NAME"),
-    )
     root: Path = setting(
         Path("/"),
         path,
@@ -101,40 +84,18 @@ class AgentSettings(Settings):
         metavar="DIR",
         chart=NoValue("the default is a directory of the node, mounted there"),
     )
-    log_format: LogFormat = log_format_setting("audit.logFormat")
-    log_level: LogLevel = log_level_setting("audit.logLevel")
-
-    @property
-    def node_name(self) -> str:
-        """The node's name, or the host's."""
-        return self.node or socket.gethostname().lower()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControllerSettings(Settings):
+class ControllerSettings(LeadingSettings, TlsSettings):
     """Everything `resource-slack audit controller` can be told."""
 
     prefix: ClassVar[str] = PREFIX
-    environment: ClassVar[Mapping[str, str]] = {"namespace": "POD_NAMESPACE"}
+    section: ClassVar[str | NoValue] = "audit"
 
-    namespace: str = setting(
-        "resource-slack",
-        dns_label,
-        "Namespace of the lease, and of the agents' service account.",
-        chart=NoValue("the release's namespace, by POD_NAMESPACE"),
-    )
-    lease_name: str = setting(
-        "resource-slack-audit",
-        dns_label,
-        "Name of the lease.",
-        chart=NoValue("resource-slack-audit: one lease for all releases of a namespace"),
-    )
-    leader_elect: bool = setting(
-        True,
-        switch,
-        "Act only while holding the lease.",
-        chart=NoValue("always on: a new controller starts before the old one has ended"),
-    )
+    namespace: str = namespace_setting("Namespace of the lease, and of the agents' service account.")
+    lease_name: str = lease_name_setting("resource-slack-audit")
+    leader_elect: bool = leader_elect_setting("Act only while holding the lease.")
     agent_service_account: str = setting(
         "resource-slack-audit-agent",
         dns_label,
@@ -155,27 +116,10 @@ class ControllerSettings(Settings):
         metavar="HOST:PORT",
         chart=NoValue("the Service knows the port"),
     )
-    tls_cert_file: Path | None = setting(
-        None, path, "Certificate that agents check; read anew when it changes.", metavar="FILE", chart=_TLS
-    )
-    tls_key_file: Path | None = setting(None, path, "Key of the certificate.", metavar="FILE", chart=_TLS)
-    log_format: LogFormat = log_format_setting("audit.logFormat")
-    log_level: LogLevel = log_level_setting("audit.logLevel")
-    kubeconfig: Path | None = kubeconfig_setting()
-    context: str | None = context_setting()
+    tls_cert_file: Path | None = tls_cert_setting("Certificate that agents check; read anew when it changes.", _TLS)
+    tls_key_file: Path | None = tls_key_setting(_TLS)
 
-    def __post_init__(self) -> None:
-        """Check what two settings are only together.
-
-        Raises:
-            InvalidSettings: naming the flag.
-        """
-        if (self.tls_cert_file is None) != (self.tls_key_file is None):
-            missing = "tls_key_file" if self.tls_key_file is None else "tls_cert_file"
-            raise InvalidSettings((f"{flag(missing)}: needed: certificate and key go together",))
-        if self.tls_cert_file is None and not is_loopback(host_port(self.reports_listen)[0]):
-            problem = (
-                f"--tls-cert-file: needed, as --reports-listen {self.reports_listen} is no loopback address: "
-                "agents would send their tokens in the clear"
-            )
-            raise InvalidSettings((problem,))
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with the certificate, or that it is needed."""
+        yield from super().problems()
+        yield from self.clear_text_problems("reports_listen", "agents would send their tokens in the clear")

@@ -1,35 +1,22 @@
 """What `resource-slack demand controller` can be told."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.settings import (
-    InvalidSettings,
-    NoValue,
-    Settings,
-    context_setting,
-    flag,
-    kubeconfig_setting,
-    log_format_setting,
-    log_level_setting,
-    setting,
+from slack.process.settings import NoValue, setting
+from slack.process.shared_settings import (
+    LeadingSettings,
+    TlsSettings,
+    leader_elect_setting,
+    lease_name_setting,
+    namespace_setting,
+    tls_cert_setting,
+    tls_key_setting,
 )
-from slack.process.values import (
-    address,
-    broker_url,
-    dns_label,
-    dns_labels,
-    host_port,
-    is_loopback,
-    millis_duration,
-    path,
-    switch,
-    text,
-)
+from slack.process.values import address, broker_url, dns_label, dns_labels, millis_duration, path, text
 
 _GUARDS = re.compile(r"all|none|G[1-5](,G[1-5])*")
 _TLS = NoValue("demand.controller.extraArgs and extraVolumes, where callers show tokens")
@@ -51,12 +38,12 @@ def account(value: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemandControllerSettings(Settings):
+class DemandControllerSettings(LeadingSettings, TlsSettings):
     """Everything `resource-slack demand controller` can be told."""
 
     prefix: ClassVar[str] = "RESOURCE_SLACK_DEMAND_"
     example: ClassVar[str] = "broker-url"
-    environment: ClassVar[Mapping[str, str]] = {"namespace": "POD_NAMESPACE"}
+    section: ClassVar[str | NoValue] = "demand"
 
     broker_url: str | None = setting(
         None,
@@ -115,10 +102,10 @@ class DemandControllerSettings(Settings):
         metavar="ACCOUNT",
         chart=NoValue("demand.networkPolicy says who reaches it; demand.controller.extraArgs for tokens"),
     )
-    tls_cert_file: Path | None = setting(
-        None, path, "Certificate of the throttle endpoint; read anew when it changes.", metavar="FILE", chart=_TLS
+    tls_cert_file: Path | None = tls_cert_setting(
+        "Certificate of the throttle endpoint; read anew when it changes.", _TLS
     )
-    tls_key_file: Path | None = setting(None, path, "Key of the certificate.", metavar="FILE", chart=_TLS)
+    tls_key_file: Path | None = tls_key_setting(_TLS)
     record: Path | None = setting(
         None,
         path,
@@ -126,23 +113,10 @@ class DemandControllerSettings(Settings):
         metavar="FILE",
         chart=NoValue("demand.controller.extraArgs and extraVolumes"),
     )
-    namespace: str = setting(
-        "resource-slack",
-        dns_label,
-        "Namespace of the lease.",
-        chart=NoValue("the release's namespace, by POD_NAMESPACE"),
-    )
-    lease_name: str = setting(
-        "resource-slack-demand",
-        dns_label,
-        "Name of the lease.",
-        chart=NoValue("resource-slack-demand: one lease for all releases of a namespace"),
-    )
-    leader_elect: bool = setting(
-        True,
-        switch,
-        "Decide only while holding the lease; the throttle endpoint is served in any case.",
-        chart=NoValue("always on: a new controller starts before the old one has ended"),
+    namespace: str = namespace_setting("Namespace of the lease.")
+    lease_name: str = lease_name_setting("resource-slack-demand")
+    leader_elect: bool = leader_elect_setting(
+        "Decide only while holding the lease; the throttle endpoint is served in any case."
     )
     interval: float = setting(
         1.0,
@@ -151,33 +125,17 @@ class DemandControllerSettings(Settings):
         metavar="DURATION",
         chart=NoValue("one that suits every cluster"),
     )
-    log_format: LogFormat = log_format_setting("demand.logFormat")
-    log_level: LogLevel = log_level_setting("demand.logLevel")
-    kubeconfig: Path | None = kubeconfig_setting()
-    context: str | None = context_setting()
 
-    def __post_init__(self) -> None:
-        """Check what settings are only together.
-
-        Raises:
-            InvalidSettings: naming the flags.
-        """
-        problems = []
+    def problems(self) -> Iterator[str]:
+        """Yield what is needed, and what is only together with something else."""
         if self.broker_url is None:
-            problems.append("--broker-url: needed: where the queues are, such as nats://nats.media:4222")
+            yield "--broker-url: needed: where the queues are, such as nats://nats.media:4222"
         if self.proxy_image is None:
-            problems.append("--proxy-image: needed: it goes into every container of a pool")
-        if (self.tls_cert_file is None) != (self.tls_key_file is None):
-            missing = "tls_key_file" if self.tls_key_file is None else "tls_cert_file"
-            problems.append(f"{flag(missing)}: needed: certificate and key go together")
-        listen = self.throttle_listen
-        if self.throttle_account is not None and listen is None:
-            problems.append("--throttle-listen: needed, as --throttle-account says who may call there")
-        in_clear = self.tls_cert_file is None and listen is not None and not is_loopback(host_port(listen)[0])
-        if self.throttle_account is not None and in_clear:
-            problems.append(
-                f"--tls-cert-file: needed, as --throttle-listen {listen} is no loopback address: callers would send "
-                "their tokens in the clear"
-            )
-        if problems:
-            raise InvalidSettings(tuple(problems))
+            yield "--proxy-image: needed: it goes into every container of a pool"
+        yield from super().problems()
+        if self.throttle_account is None:
+            return
+        if self.throttle_listen is None:
+            yield "--throttle-listen: needed, as --throttle-account says who may call there"
+        else:
+            yield from self.clear_text_problems("throttle_listen", "callers would send their tokens in the clear")

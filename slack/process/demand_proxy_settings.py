@@ -1,19 +1,14 @@
 """What `resource-slack demand proxy` can be told. The controller of pods tells it all of this; people may too."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.settings import (
-    InvalidSettings,
-    NoValue,
-    Settings,
-    setting,
-)
+from slack.process.settings import NoValue, setting
+from slack.process.shared_settings import LoggingSettings
 from slack.process.values import Parse, choice, millis_duration, path, text
 
 _POOL = NoValue("the pool says it: the controller writes the proxy's flags into its pods")
@@ -67,10 +62,11 @@ def target(value: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemandProxySettings(Settings):
+class DemandProxySettings(LoggingSettings):
     """Everything `resource-slack demand proxy` can be told."""
 
     prefix: ClassVar[str] = "RESOURCE_SLACK_DEMAND_PROXY_"
+    section: ClassVar[str | NoValue] = _POOL
     example: ClassVar[str] = "broker-url"
     environment: ClassVar[Mapping[str, str]] = {"container": "POD_NAME"}
 
@@ -166,30 +162,17 @@ class DemandProxySettings(Settings):
     container: str | None = setting(
         None, text, "What it calls itself in reports; POD_NAME or the host's name when absent.", chart=_POOL
     )
-    log_format: LogFormat = setting(
-        LogFormat.CONSOLE, choice(LogFormat), "console or json.", metavar="FORMAT", chart=_POOL
-    )
-    log_level: LogLevel = setting(
-        LogLevel.INFO, choice(LogLevel), "debug, info, warning or error.", metavar="LEVEL", chart=_POOL
-    )
 
-    def __post_init__(self) -> None:
-        """Check what settings are only together.
-
-        Raises:
-            InvalidSettings: naming the flags.
-        """
-        problems = []
+    def problems(self) -> Iterator[str]:
+        """Yield what is needed, and what is needed with a mode."""
         if self.broker_url is None:
-            problems.append("--broker-url: needed: where the queues are, such as nats://nats.media:4222")
+            yield "--broker-url: needed: where the queues are, such as nats://nats.media:4222"
         if not self.queues:
-            problems.append("--queues: needed: such as act.media.thumbnail.256")
+            yield "--queues: needed: such as act.media.thumbnail.256"
         if self.mode is RunMode.PROCESS and self.command is None:
-            problems.append("--command: needed with --mode process")
+            yield "--command: needed with --mode process"
         if self.protocol not in ("lines", "http"):
-            problems.append(f"--protocol: must be lines or http, not {self.protocol!r}")
-        if problems:
-            raise InvalidSettings(tuple(problems))
+            yield f"--protocol: must be lines or http, not {self.protocol!r}"
 
     @property
     def container_id(self) -> str:

@@ -1,23 +1,19 @@
 """What `resource-slack load-watcher serve` can be told."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.settings import (
-    InvalidSettings,
-    NoValue,
-    Settings,
-    context_setting,
-    flag,
-    kubeconfig_setting,
-    log_format_setting,
-    log_level_setting,
-    setting,
+from slack.process.settings import NoValue, setting
+from slack.process.shared_settings import (
+    ApiServerSettings,
+    LoggingSettings,
+    TlsSettings,
+    tls_cert_setting,
+    tls_key_setting,
 )
 from slack.process.values import HTTP_SCHEMES, choice, duration, path, split_url, switch, text
 from slack.process.values import address as listen_address
@@ -95,10 +91,11 @@ _QUERIES = "loadWatcher.queries"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadWatcherSettings(Settings):
+class LoadWatcherSettings(TlsSettings, LoggingSettings, ApiServerSettings):
     """Everything `resource-slack load-watcher serve` can be told."""
 
     prefix: ClassVar[str] = "RESOURCE_SLACK_LOAD_WATCHER_"
+    section: ClassVar[str | NoValue] = "loadWatcher"
     example: ClassVar[str] = "provider"
 
     provider: Provider = setting(
@@ -228,49 +225,24 @@ class LoadWatcherSettings(Settings):
         metavar="HOST:PORT",
         chart=NoValue("the Service knows the port"),
     )
-    tls_cert_file: Path | None = setting(
-        None,
-        path,
-        "Certificate for --api-listen; read anew when it changes. None: plain HTTP.",
-        metavar="FILE",
-        chart=_TLS,
+    tls_cert_file: Path | None = tls_cert_setting(
+        "Certificate for --api-listen; read anew when it changes. None: plain HTTP.", _TLS
     )
-    tls_key_file: Path | None = setting(None, path, "Key of the certificate.", metavar="FILE", chart=_TLS)
-    log_format: LogFormat = log_format_setting("loadWatcher.logFormat")
-    log_level: LogLevel = log_level_setting("loadWatcher.logLevel")
-    kubeconfig: Path | None = kubeconfig_setting()
-    context: str | None = context_setting()
+    tls_key_file: Path | None = tls_key_setting(_TLS)
 
-    def __post_init__(self) -> None:
-        """Check what settings are only together.
-
-        Raises:
-            InvalidSettings: naming the flags.
-        """
-        problems = [*self._of_the_provider(), *self._of_files()]
-        if problems:
-            raise InvalidSettings(tuple(problems))
-
-    def _of_the_provider(self) -> list[str]:
-        problems = []
+    def problems(self) -> Iterator[str]:
+        """Yield what has no meaning with the provider, and what is needed with something else."""
         if self.provider is Provider.METRICS_SERVER:
             if self.address is not None:
-                problems.append("--address: has no meaning with --provider metrics-server: the API server is asked")
+                yield "--address: has no meaning with --provider metrics-server: the API server is asked"
             if not self.match_nodes:
-                problems.append("--match-nodes: must be on with --provider metrics-server: shares need nodes' capacity")
+                yield "--match-nodes: must be on with --provider metrics-server: shares need nodes' capacity"
             if self.sample_interval > self.interval:
-                problems.append(f"--sample-interval: must not be longer than --interval {self.interval:g}s")
+                yield f"--sample-interval: must not be longer than --interval {self.interval:g}s"
         elif self.address is None:
-            problems.append(f"--address: needed with --provider {self.provider}, such as http://127.0.0.1:9090")
+            yield f"--address: needed with --provider {self.provider}, such as http://127.0.0.1:9090"
         if self.max_age < 2 * self.interval:
-            problems.append(f"--max-age: must be at least twice --interval {self.interval:g}s")
-        return problems
-
-    def _of_files(self) -> list[str]:
-        problems = []
-        if (self.tls_cert_file is None) != (self.tls_key_file is None):
-            missing = "tls_key_file" if self.tls_key_file is None else "tls_cert_file"
-            problems.append(f"{flag(missing)}: needed: certificate and key go together")
+            yield f"--max-age: must be at least twice --interval {self.interval:g}s"
+        yield from super().problems()
         if self.username is not None and self.token_file is None:
-            problems.append("--token-file: needed, as --username is given: it holds the password")
-        return problems
+            yield "--token-file: needed, as --username is given: it holds the password"

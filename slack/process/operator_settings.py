@@ -1,28 +1,18 @@
 """What `resource-slack operator` can be told."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.node_prices import NodePrices
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.settings import (
-    InvalidSettings,
-    NoValue,
-    Settings,
-    context_setting,
-    kubeconfig_setting,
-    log_format_setting,
-    log_level_setting,
-    setting,
-)
+from slack.process.settings import NoValue, setting
+from slack.process.shared_settings import LeadingSettings, leader_elect_setting, lease_name_setting, namespace_setting
 from slack.process.slack_values import fields, prices, rate
 from slack.process.values import (
     address,
     choice,
-    dns_label,
     duration,
     host_port,
     is_loopback,
@@ -39,10 +29,10 @@ WEEK_SECONDS = 7 * 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatorSettings(Settings):
+class OperatorSettings(LeadingSettings):
     """Everything `resource-slack operator` can be told."""
 
-    environment: ClassVar[Mapping[str, str]] = {"namespace": "POD_NAMESPACE"}
+    section: ClassVar[str | NoValue] = "operator"
     files: ClassVar[Mapping[str, Path]] = {"namespace": NAMESPACE_FILE}
 
     extra_capacity_min_rate: float = setting(
@@ -67,11 +57,8 @@ class OperatorSettings(Settings):
         metavar="JSON",
         chart="prices",
     )
-    namespace: str = setting(
-        "resource-slack",
-        dns_label,
-        "Namespace of the placeholders and of the lease; the pod's own where it runs in one.",
-        chart=NoValue("the release's namespace, by POD_NAMESPACE"),
+    namespace: str = namespace_setting(
+        "Namespace of the placeholders and of the lease; the pod's own where it runs in one."
     )
     image: str = setting(
         "registry.k8s.io/pause:3.10",
@@ -104,18 +91,8 @@ class OperatorSettings(Settings):
         metavar="DURATION",
         chart="operator.interval",
     )
-    leader_elect: bool = setting(
-        True,
-        switch,
-        "Act only while holding the lease; needed with more than one replica.",
-        chart=NoValue("always on: replicas may be raised"),
-    )
-    lease_name: str = setting(
-        "resource-slack",
-        dns_label,
-        "Name of the lease.",
-        chart=NoValue("resource-slack: one lease for all releases of a namespace"),
-    )
+    leader_elect: bool = leader_elect_setting("Act only while holding the lease; needed with more than one replica.")
+    lease_name: str = lease_name_setting("resource-slack")
     web: bool = setting(
         False, switch, "Serve the web page: read-only, what the operator sees and plans.", chart="operator.web.enabled"
     )
@@ -197,23 +174,14 @@ class OperatorSettings(Settings):
         "Delete placeholders for a burst of real pods, before the scheduler has to preempt them one by one.",
         chart="operator.makeWay",
     )
-    log_format: LogFormat = log_format_setting("operator.logFormat")
-    log_level: LogLevel = log_level_setting("operator.logLevel")
-    kubeconfig: Path | None = kubeconfig_setting()
-    context: str | None = context_setting()
 
-    def __post_init__(self) -> None:
-        """Check what two settings are only together.
-
-        Raises:
-            InvalidSettings: naming the flag.
-        """
+    def problems(self) -> Iterator[str]:
+        """Yield that the page needs a token."""
         if self.web and self.web_token_file is None and not is_loopback(host_port(self.web_listen)[0]):
-            problem = (
+            yield (
                 f"--web-token-file: needed, as --web-listen {self.web_listen} is no loopback address: name a file with "
                 "the token that the page is to ask for, or listen on 127.0.0.1 and use kubectl port-forward"
             )
-            raise InvalidSettings((problem,))
 
     @property
     def cluster_autoscaler_status_map(self) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from slack.process import logs
 from slack.process.exit_codes import BAD_INPUT
-from slack.process.logs import LogFormat, LogLevel
+from slack.process.shared_settings import LoggingSettings
 from slack.process.stopping import Interrupted, Stopping
 from slack.supervision.supervisor import Startable
 
@@ -26,18 +26,6 @@ class CannotStart(Exception):
     def __init__(self, text: str, *, exit_code: int = BAD_INPUT) -> None:
         super().__init__(text)
         self.exit_code = exit_code
-
-
-class Logged(Protocol):
-    """Settings that say how to log."""
-
-    @property
-    def log_format(self) -> LogFormat:
-        """How lines look."""
-
-    @property
-    def log_level(self) -> LogLevel:
-        """What is logged."""
 
 
 class Part(Startable, Protocol):
@@ -72,7 +60,7 @@ def listen(server: Part, flag: str, address: str) -> None:
         raise CannotStart(f"{flag} {address}: cannot listen: {error.strerror or error}") from None
 
 
-def run(settings: Logged, make: Callable[[Stopping], Work]) -> int:
+def run(settings: LoggingSettings, make: Callable[[Stopping], Work]) -> int:
     """Run a process until a signal or a part of it asks for the end; returns its exit code."""
     logs.set_up(settings.log_format, settings.log_level)
     stopping = Stopping()

@@ -2,24 +2,21 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.settings import (
-    InvalidSettings,
-    NoValue,
-    Settings,
-    context_setting,
-    flag,
-    kubeconfig_setting,
-    log_format_setting,
-    log_level_setting,
-    setting,
+from slack.process.settings import NoValue, flag, setting
+from slack.process.shared_settings import (
+    ApiServerSettings,
+    LoggingSettings,
+    TlsSettings,
+    namespace_setting,
+    tls_cert_setting,
+    tls_key_setting,
 )
-from slack.process.values import Parse, address, dns_label, duration, host_port, is_loopback, load_watcher_url, path
+from slack.process.values import Parse, address, duration, host_port, is_loopback, load_watcher_url, path
 
 HOUR_SECONDS = 3600.0
 _EXAMPLE = "TargetLoadPacking=2,LoadVariationRiskBalancing"
@@ -111,10 +108,11 @@ def _one_of(*words: str) -> Parse:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorerSettings(Settings):
+class ScorerSettings(TlsSettings, LoggingSettings, ApiServerSettings):
     """Everything `resource-slack scorer serve` can be told."""
 
     prefix: ClassVar[str] = "RESOURCE_SLACK_SCORER_"
+    section: ClassVar[str | NoValue] = "scorer"
     example: ClassVar[str] = "load-watcher"
     environment: ClassVar[Mapping[str, str]] = {"namespace": "POD_NAMESPACE"}
     files: ClassVar[Mapping[str, Path]] = {"namespace": _NAMESPACE_FILE}
@@ -258,11 +256,8 @@ class ScorerSettings(Settings):
         metavar="NUMBER",
         chart="scorer.bestEffortMillis",
     )
-    namespace: str = setting(
-        "resource-slack",
-        dns_label,
-        "Namespace of the placeholders, which are no load; the pod's own where it runs in one.",
-        chart=NoValue("the release's namespace, by POD_NAMESPACE"),
+    namespace: str = namespace_setting(
+        "Namespace of the placeholders, which are no load; the pod's own where it runs in one."
     )
     extender_listen: str = setting(
         "127.0.0.1:8888",
@@ -271,10 +266,8 @@ class ScorerSettings(Settings):
         metavar="HOST:PORT",
         chart=NoValue("the scheduler in the same pod knows the port"),
     )
-    tls_cert_file: Path | None = setting(
-        None, path, "Certificate for --extender-listen; read anew when it changes.", metavar="FILE", chart=_TLS
-    )
-    tls_key_file: Path | None = setting(None, path, "Key of the certificate.", metavar="FILE", chart=_TLS)
+    tls_cert_file: Path | None = tls_cert_setting("Certificate for --extender-listen; read anew when it changes.", _TLS)
+    tls_key_file: Path | None = tls_key_setting(_TLS)
     client_ca_file: Path | None = setting(
         None, path, "Certificates that sign those of schedulers; others are not answered.", metavar="FILE", chart=_TLS
     )
@@ -285,29 +278,17 @@ class ScorerSettings(Settings):
         metavar="FILE",
         chart=NoValue("for a look by hand; extraArgs"),
     )
-    log_format: LogFormat = log_format_setting("scorer.logFormat")
-    log_level: LogLevel = log_level_setting("scorer.logLevel")
-    kubeconfig: Path | None = kubeconfig_setting()
-    context: str | None = context_setting()
 
-    def __post_init__(self) -> None:
-        """Check what settings are only together.
-
-        Raises:
-            InvalidSettings: naming the flags.
-        """
+    def problems(self) -> Iterator[str]:
+        """Yield which of certificate, key and the clients' authority are needed."""
         files = {name: getattr(self, name) for name in ("tls_cert_file", "tls_key_file", "client_ca_file")}
         missing = [name for name, file in files.items() if file is None]
-        problems = []
         if 0 < len(missing) < len(files):
-            problems = [
-                f"{flag(name)}: needed: certificate, key and the clients' authority go together" for name in missing
-            ]
-        elif missing and not is_loopback(host_port(self.extender_listen)[0]):
-            problems = [
-                f"{flag(name)}: needed, as --extender-listen {self.extender_listen} is no loopback address: scores "
-                "decide where pods run"
-                for name in missing
-            ]
-        if problems:
-            raise InvalidSettings(tuple(problems))
+            for name in missing:
+                yield f"{flag(name)}: needed: certificate, key and the clients' authority go together"
+        elif not is_loopback(host_port(self.extender_listen)[0]):
+            for name in missing:
+                yield (
+                    f"{flag(name)}: needed, as --extender-listen {self.extender_listen} is no loopback address: scores "
+                    "decide where pods run"
+                )

@@ -6,14 +6,13 @@ the tests of the chart are made from it. Plain dataclasses: the agent runs on ev
 third of its memory. Nothing is read at import time; `load` gets its surroundings as arguments.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from slack.errors import InvalidInput
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.values import Parse, address, choice, path, switch, text
+from slack.process.values import Parse, address, switch
 
 
 class InvalidSettings(InvalidInput):
@@ -21,6 +20,8 @@ class InvalidSettings(InvalidInput):
 
 
 _MOST_FILE_BYTES = 1 << 20
+_LAST = ("log_format", "log_level", "kubeconfig", "context", "listen")
+"""Settings that are named after all others."""
 
 
 class NoValue(NamedTuple):
@@ -70,40 +71,16 @@ class Declared(NamedTuple):
 
 
 def setting(default: Any, parse: Parse, meaning: str, *, metavar: str = "NAME", chart: str | NoValue) -> Any:
-    """Declare one setting, as a dataclass's field."""
+    """Declare one setting, as a dataclass's field.
+
+    Args:
+        default: where nobody says anything.
+        parse: reads what was given.
+        meaning: for help and reference.
+        metavar: stands for the value there.
+        chart: the chart's value that sets it; `.logFormat` is in the process's own part of the values.
+    """
     return field(default=default, metadata={"parse": parse, "meaning": meaning, "metavar": metavar, "chart": chart})
-
-
-def log_format_setting(chart: str) -> Any:
-    """Declare how to log."""
-    return setting(LogFormat.CONSOLE, choice(LogFormat), "console or json.", metavar="FORMAT", chart=chart)
-
-
-def log_level_setting(chart: str) -> Any:
-    """Declare what to log."""
-    return setting(LogLevel.INFO, choice(LogLevel), "debug, info, warning or error.", metavar="LEVEL", chart=chart)
-
-
-def kubeconfig_setting() -> Any:
-    """Declare what to connect with."""
-    meaning = "Kubeconfig file; KUBECONFIG, the service account or ~/.kube/config when absent."
-    return setting(None, path, meaning, metavar="FILE", chart=NoValue("in a cluster the service account is used"))
-
-
-def context_setting() -> Any:
-    """Declare which part of it is used."""
-    return setting(None, text, "Context in the kubeconfig.", chart=NoValue("in a cluster there is no kubeconfig"))
-
-
-def listen_setting() -> Any:
-    """Declare where probes and metrics are answered."""
-    return setting(
-        "127.0.0.1:8080",
-        address,
-        "Where /healthz, /readyz and /metrics are served.",
-        metavar="HOST:PORT",
-        chart=NoValue("probes and Services know the port"),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +94,32 @@ class Settings:
     """Variables that pod templates fill from the downward API, used where nothing else says it."""
     files: ClassVar[Mapping[str, Path]] = {}
     """Files that Kubernetes puts into pods, used after that."""
+    section: ClassVar[str | NoValue] = NoValue("no part of the chart's values is its own")
+    """The process's own part of the chart's values, such as `operator`."""
 
-    listen: str = listen_setting()
+    listen: str = setting(
+        "127.0.0.1:8080",
+        address,
+        "Where /healthz, /readyz and /metrics are served.",
+        metavar="HOST:PORT",
+        chart=NoValue("probes and Services know the port"),
+    )
     given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Names of the settings that are not defaults."""
+
+    def __post_init__(self) -> None:
+        """Check what settings are only together.
+
+        Raises:
+            InvalidSettings: with every problem found.
+        """
+        problems = tuple(self.problems())
+        if problems:
+            raise InvalidSettings(problems)
+
+    def problems(self) -> Iterator[str]:
+        """Yield what settings cannot be together, each problem with the flag to change."""
+        yield from ()
 
 
 Kind = TypeVar("Kind", bound=Settings)
@@ -132,9 +131,27 @@ def flag(name: str) -> str:
 
 
 def declared_settings(kind: type[Settings]) -> tuple[Declared, ...]:
-    """Return all settings of a process, in the order in which they are declared; what all have comes last."""
-    own_first = sorted(fields(kind), key=lambda found: found.name in Settings.__dataclass_fields__)
-    return tuple(Declared(found.name, found.default, **found.metadata) for found in own_first if found.metadata)
+    """Return all settings of a process.
+
+    Their order, in help and reference:
+    1. what is inherited as it is,
+    2. what the process declares itself, in that order,
+    3. logs, API server and probes, which nearly all processes have.
+    """
+    own = list(kind.__annotations__)
+
+    def place(name: str) -> tuple[int, int]:
+        return _LAST.index(name) if name in _LAST else -1, own.index(name) if name in own else -1
+
+    found = sorted(fields(kind), key=lambda one: place(one.name))
+    return tuple(_in_section(Declared(one.name, one.default, **one.metadata), kind) for one in found if one.metadata)
+
+
+def _in_section(found: Declared, kind: type[Settings]) -> Declared:
+    if isinstance(found.chart, NoValue) or not found.chart.startswith("."):
+        return found
+    chart = kind.section if isinstance(kind.section, NoValue) else kind.section + found.chart
+    return found._replace(chart=chart)
 
 
 def load(

@@ -1,43 +1,33 @@
 """What `resource-slack throttler agent` can be told."""
 
-import socket
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.settings import (
-    InvalidSettings,
-    NoValue,
-    Settings,
-    context_setting,
-    flag,
-    kubeconfig_setting,
-    log_format_setting,
-    log_level_setting,
-    setting,
+from slack.process.settings import NoValue, flag, setting
+from slack.process.shared_settings import (
+    ApiServerSettings,
+    LoggingSettings,
+    NodeSettings,
+    TlsSettings,
+    tls_cert_setting,
+    tls_key_setting,
 )
-from slack.process.values import address, controller_url, node_name, path
+from slack.process.values import address, controller_url, path
 
 _TLS = NoValue("the Secret of throttler.tls.secretName, or the chart's own, where it is mounted")
 _MOUNTED = NoValue("where the DaemonSet mounts it")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThrottlerAgentSettings(Settings):
+class ThrottlerAgentSettings(NodeSettings, TlsSettings, LoggingSettings, ApiServerSettings):
     """Everything `resource-slack throttler agent` can be told."""
 
     prefix: ClassVar[str] = "RESOURCE_SLACK_THROTTLER_"
+    section: ClassVar[str | NoValue] = "throttler"
     example: ClassVar[str] = "gates-listen"
-    environment: ClassVar[Mapping[str, str]] = {"node": "NODE_NAME"}
 
-    node: str | None = setting(
-        None,
-        node_name,
-        "Name of the node; NODE_NAME or the host's name when absent.",
-        chart=NoValue("the pod's node, by NODE_NAME"),
-    )
     proc: Path = setting(
         Path("/proc"),
         path,
@@ -59,10 +49,10 @@ class ThrottlerAgentSettings(Settings):
         metavar="HOST:PORT",
         chart=NoValue("gates know the port"),
     )
-    tls_cert_file: Path | None = setting(
-        None, path, "Certificate that gates check; needed. Read anew when it changes.", metavar="FILE", chart=_TLS
+    tls_cert_file: Path | None = tls_cert_setting(
+        "Certificate that gates check; needed. Read anew when it changes.", _TLS
     )
-    tls_key_file: Path | None = setting(None, path, "Key of the certificate; needed.", metavar="FILE", chart=_TLS)
+    tls_key_file: Path | None = tls_key_setting(_TLS, "Key of the certificate; needed.")
     ca_file: Path | None = setting(
         None,
         path,
@@ -92,22 +82,9 @@ class ThrottlerAgentSettings(Settings):
         metavar="FILE",
         chart=_MOUNTED,
     )
-    log_format: LogFormat = log_format_setting("throttler.logFormat")
-    log_level: LogLevel = log_level_setting("throttler.logLevel")
-    kubeconfig: Path | None = kubeconfig_setting()
-    context: str | None = context_setting()
 
-    def __post_init__(self) -> None:
-        """Check that gates can be served.
-
-        Raises:
-            InvalidSettings: naming the flags.
-        """
-        missing = [name for name in ("tls_cert_file", "tls_key_file") if getattr(self, name) is None]
-        if missing:
-            raise InvalidSettings(tuple(f"{flag(name)}: needed: gates send their pods' tokens" for name in missing))
-
-    @property
-    def node_name(self) -> str:
-        """The node's name, or the host's."""
-        return self.node or socket.gethostname().lower()
+    def problems(self) -> Iterator[str]:
+        """Yield what is needed to serve gates."""
+        for name in ("tls_cert_file", "tls_key_file"):
+            if getattr(self, name) is None:
+                yield f"{flag(name)}: needed: gates send their pods' tokens"

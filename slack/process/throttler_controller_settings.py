@@ -1,40 +1,25 @@
 """What `resource-slack throttler controller` can be told."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
 from slack.cluster.quantity import thousandths
-from slack.process.logs import LogFormat, LogLevel
-from slack.process.settings import (
-    InvalidSettings,
-    NoValue,
-    Settings,
-    context_setting,
-    flag,
-    kubeconfig_setting,
-    log_format_setting,
-    log_level_setting,
-    setting,
+from slack.process.settings import NoValue, flag, setting
+from slack.process.shared_settings import (
+    DAY_SECONDS,
+    LeadingSettings,
+    TlsSettings,
+    leader_elect_setting,
+    lease_name_setting,
+    namespace_setting,
+    tls_cert_setting,
+    tls_key_setting,
 )
-from slack.process.values import (
-    address,
-    amounts,
-    choice,
-    dns_label,
-    dns_name,
-    duration,
-    host_port,
-    is_loopback,
-    path,
-    port,
-    switch,
-    text,
-)
+from slack.process.values import address, amounts, choice, dns_label, dns_name, duration, path, port, switch, text
 
-DAY_SECONDS = 86_400.0
 _TLS = NoValue("the Secret of throttler.tls.secretName, or the chart's own, where it is mounted")
 _AGENTS = NoValue("the release's own agents")
 
@@ -55,31 +40,16 @@ class PullPolicy(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThrottlerControllerSettings(Settings):
+class ThrottlerControllerSettings(LeadingSettings, TlsSettings):
     """Everything `resource-slack throttler controller` can be told."""
 
     prefix: ClassVar[str] = "RESOURCE_SLACK_THROTTLER_"
+    section: ClassVar[str | NoValue] = "throttler"
     example: ClassVar[str] = "webhook-listen"
-    environment: ClassVar[Mapping[str, str]] = {"namespace": "POD_NAMESPACE"}
 
-    namespace: str = setting(
-        "resource-slack",
-        dns_label,
-        "Namespace of the lease; its own pods are never gated.",
-        chart=NoValue("the release's namespace, by POD_NAMESPACE"),
-    )
-    lease_name: str = setting(
-        "resource-slack-throttler",
-        dns_label,
-        "Name of the lease.",
-        chart=NoValue("resource-slack-throttler: one lease for all releases of a namespace"),
-    )
-    leader_elect: bool = setting(
-        True,
-        switch,
-        "Write only while holding the lease; the webhook is served in any case.",
-        chart=NoValue("always on: a new controller starts before the old one has ended"),
-    )
+    namespace: str = namespace_setting("Namespace of the lease; its own pods are never gated.")
+    lease_name: str = lease_name_setting("resource-slack-throttler")
+    leader_elect: bool = leader_elect_setting("Write only while holding the lease; the webhook is served in any case.")
     interval: float = setting(
         5.0,
         duration(1, DAY_SECONDS),
@@ -178,47 +148,23 @@ class ThrottlerControllerSettings(Settings):
         metavar="FILE",
         chart=NoValue("few API servers show one; throttler.controller.extraArgs and extraVolumes where yours does"),
     )
-    tls_cert_file: Path | None = setting(
-        None, path, "Certificate that the API server checks; read anew when it changes.", metavar="FILE", chart=_TLS
+    tls_cert_file: Path | None = tls_cert_setting(
+        "Certificate that the API server checks; read anew when it changes.", _TLS
     )
-    tls_key_file: Path | None = setting(None, path, "Key of the certificate.", metavar="FILE", chart=_TLS)
-    log_format: LogFormat = log_format_setting("throttler.logFormat")
-    log_level: LogLevel = log_level_setting("throttler.logLevel")
-    kubeconfig: Path | None = kubeconfig_setting()
-    context: str | None = context_setting()
+    tls_key_file: Path | None = tls_key_setting(_TLS)
 
-    def __post_init__(self) -> None:
-        """Check what settings are only together.
-
-        Raises:
-            InvalidSettings: naming the flags.
-        """
-        problems = []
-        if (self.tls_cert_file is None) != (self.tls_key_file is None):
-            missing = "tls_key_file" if self.tls_key_file is None else "tls_cert_file"
-            problems.append(f"{flag(missing)}: needed: certificate and key go together")
-        elif self.tls_cert_file is None and not is_loopback(host_port(self.webhook_listen)[0]):
-            problems.append(
-                f"--tls-cert-file: needed, as --webhook-listen {self.webhook_listen} is no loopback address: "
-                "API servers ask webhooks over https only"
-            )
-        if self.tls_cert_file is None and not is_loopback(host_port(self.reports_listen)[0]):
-            problems.append(
-                f"--tls-cert-file: needed, as --reports-listen {self.reports_listen} is no loopback address: "
-                "agents would send their tokens in the clear"
-            )
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with the certificate, and what gates need."""
+        yield from super().problems()
+        yield from self.clear_text_problems("webhook_listen", "API servers ask webhooks over https only")
+        yield from self.clear_text_problems("reports_listen", "agents would send their tokens in the clear")
         if self.tls_cert_file is None and self.webhook_client_ca_file is not None:
-            problems.append("--webhook-client-ca-file: needs --tls-cert-file: without TLS nobody shows a certificate")
+            yield "--webhook-client-ca-file: needs --tls-cert-file: without TLS nobody shows a certificate"
         requests, limits = self.gate_requests or {}, self.gate_limits or {}
-        problems += [
-            f"--gate-requests: {kind}={amount} is more than --gate-limits {kind}={limits[kind]}: no pod would be made"
-            for kind, amount in requests.items()
-            if kind in limits and thousandths(amount) > thousandths(limits[kind])
-        ]
-        problems += [
-            f"{flag(name)}: needed: it goes into every gate"
-            for name in ("gate_image", "agent_ca_file")
-            if self.backend is Backend.FILE and getattr(self, name) is None
-        ]
-        if problems:
-            raise InvalidSettings(tuple(problems))
+        for kind, amount in requests.items():
+            if kind in limits and thousandths(amount) > thousandths(limits[kind]):
+                more = f"--gate-requests: {kind}={amount} is more than --gate-limits {kind}={limits[kind]}"
+                yield f"{more}: no pod would be made"
+        for name in ("gate_image", "agent_ca_file"):
+            if self.backend is Backend.FILE and getattr(self, name) is None:
+                yield f"{flag(name)}: needed: it goes into every gate"

@@ -5,8 +5,6 @@ Apart from `process`, which knows kopf: who only watches does without.
 
 import logging
 import threading
-from pathlib import Path
-from typing import Protocol
 
 from slack.kube.connection import Connection, OnRequest
 from slack.kube.deadline import Deadline
@@ -14,23 +12,12 @@ from slack.kube.errors import ApiError, ConnectionFailed, InvalidAnswer, KubeErr
 from slack.kube.kubeconfig import connect
 from slack.process.logs import fields
 from slack.process.running import CannotStart
+from slack.process.shared_settings import ApiServerSettings
 
 log = logging.getLogger(__name__)
 
 
-class Reachable(Protocol):
-    """Settings that say where the API server is."""
-
-    @property
-    def kubeconfig(self) -> Path | None:
-        """To connect with."""
-
-    @property
-    def context(self) -> str | None:
-        """In the kubeconfig."""
-
-
-def connected(settings: Reachable, on_request: OnRequest) -> Connection:
+def connected(settings: ApiServerSettings, on_request: OnRequest) -> Connection:
     """Connect to the API server, which must answer once; later it is asked for ever.
 
     Raises:

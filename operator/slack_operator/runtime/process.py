@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry
@@ -22,7 +21,8 @@ from slack.kube.events import EventRecorder
 from slack.kube.retry import retrying
 from slack.process.health import HealthServer
 from slack.process.logs import fields
-from slack.process.running import Logged, Part, listen
+from slack.process.running import Part, listen
+from slack.process.shared_settings import LeadingSettings
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
 from slack.supervision.heartbeat import Heartbeat
@@ -44,44 +44,12 @@ HUNG_SECONDS = 0.3
 """So long the parts may then take to end."""
 
 
-class Settings(Logged, Protocol):
-    """What every process of this kind is told."""
-
-    @property
-    def namespace(self) -> str:
-        """Of the lease."""
-
-    @property
-    def lease_name(self) -> str:
-        """The lease's."""
-
-    @property
-    def leader_elect(self) -> bool:
-        """Whether to act only while holding the lease."""
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two turns at the most."""
-
-    @property
-    def listen(self) -> str:
-        """Where /healthz, /readyz and /metrics are served."""
-
-    @property
-    def kubeconfig(self) -> Path | None:
-        """To connect with."""
-
-    @property
-    def context(self) -> str | None:
-        """In the kubeconfig."""
-
-
 class ProcessContext:
     """What parts are built on: the connection, who may write, Events, and what wakes the loop."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LeadingSettings,
         connection: Connection,
         stopping: Stopping,
         *,

@@ -8,7 +8,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,24 +16,15 @@ from prometheus_client import CollectorRegistry
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Unreachable
 from slack.process import running
-from slack.process.logs import LogFormat, LogLevel
 from slack.process.running import CannotStart
+from slack.process.shared_settings import LeadingSettings
 from slack.process.stopping import Stopping
 from slack_operator.runtime.connecting import answers
 from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
 
 
-@dataclass
-class Settings:
-    namespace: str = "slack"
-    lease_name: str = "lease"
-    leader_elect: bool = False
-    interval: float = 10.0
-    listen: str = "127.0.0.1:0"
-    kubeconfig: Path | None = None
-    context: str | None = None
-    log_format: LogFormat = LogFormat.CONSOLE
-    log_level: LogLevel = LogLevel.INFO
+def leading_settings(listen: str = "127.0.0.1:0") -> LeadingSettings:
+    return LeadingSettings(namespace="slack", lease_name="lease", leader_elect=False, listen=listen)
 
 
 @dataclass
@@ -72,7 +62,7 @@ class Recorded:
 
 
 class World:
-    def __init__(self, settings: Settings, stopping: Stopping, *stales: str) -> None:
+    def __init__(self, settings: LeadingSettings, stopping: Stopping, *stales: str) -> None:
         self.calls: list[str] = []
 
         def part(name: str, *stales: str) -> Any:
@@ -98,14 +88,14 @@ STARTED = ["start page", "start watches", "start events", "start policies", "sta
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    made = World(Settings(), Stopping())
+    made = World(leading_settings(), Stopping())
     made.process.start()
     yield made
     made.process.stop()
 
 
 def test_everything_starts_and_stops_in_order() -> None:
-    world = World(Settings(), Stopping())
+    world = World(leading_settings(), Stopping())
     world.process.start()
     assert world.calls == STARTED
     assert world.base.leadership.may_write()
@@ -119,7 +109,7 @@ def test_everything_starts_and_stops_in_order() -> None:
 
 def test_a_lost_lease_closes_the_gate_ends_with_1_and_waits_for_no_write() -> None:
     stopping = Stopping()
-    world = World(Settings(), stopping)
+    world = World(leading_settings(), stopping)
     world.process.start()
     world.base.leadership._lose()
     assert not world.base.leadership.may_write()
@@ -133,7 +123,7 @@ def test_a_lost_lease_closes_the_gate_ends_with_1_and_waits_for_no_write() -> No
 def test_an_end_waits_neither_for_an_api_server_that_hangs_nor_for_what_waits_for_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World(Settings(), Stopping())
+    world = World(leading_settings(), Stopping())
     world.process.start()
     released = threading.Event()
 
@@ -169,7 +159,9 @@ def test_an_answer_is_whatever_an_api_server_says(error: Exception | None, answe
 
 def test_it_waits_until_all_is_whole_and_says_for_what_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    world = World(Settings(), Stopping(), *["pods is not listed yet"] * 2, *["pods is not listed yet: refused"] * 2)
+    world = World(
+        leading_settings(), Stopping(), *["pods is not listed yet"] * 2, *["pods is not listed yet: refused"] * 2
+    )
     world.process.start()
     assert [message for message in caplog.messages if message.startswith("waiting")] == [
         "waiting: pods is not listed yet: refused"
@@ -181,7 +173,7 @@ def test_it_waits_until_all_is_whole_and_says_for_what_once(caplog: pytest.LogCa
 def test_an_end_that_comes_while_it_waits_starts_nothing_more() -> None:
     stopping = Stopping()
     stopping.request("SIGTERM")
-    world = World(Settings(), stopping, *["not yet"] * 3)
+    world = World(leading_settings(), stopping, *["not yet"] * 3)
     world.process.start()
     assert world.calls == STARTED[:2]
     world.process.stop()
@@ -218,7 +210,7 @@ def quiet() -> Iterator[None]:
 @pytest.mark.usefixtures("quiet")
 def test_an_address_that_is_taken_is_bad_input_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        settings = Settings(listen=f"127.0.0.1:{taken.getsockname()[1]}")
+        settings = leading_settings(listen=f"127.0.0.1:{taken.getsockname()[1]}")
         assert running.run(settings, lambda stopping: World(settings, stopping).process) == 2
     assert f"--listen {settings.listen}: cannot listen: Address already in use" in capsys.readouterr().err
 
@@ -227,13 +219,13 @@ def test_an_address_that_is_taken_is_bad_input_and_named(capsys: pytest.CaptureF
 def test_the_exit_code_is_what_the_end_was_for(capsys: pytest.CaptureFixture[str]) -> None:
     def make(stopping: Stopping) -> Process:
         stopping.request("the lease is lost", exit_code=1)
-        return World(Settings(), stopping).process
+        return World(leading_settings(), stopping).process
 
-    assert running.run(Settings(), make) == 1
+    assert running.run(leading_settings(), make) == 1
     assert "stopping: the lease is lost" in capsys.readouterr().err
 
     def cannot(_: Stopping) -> Process:
         raise CannotStart("cannot start: refused", exit_code=1)
 
-    assert running.run(Settings(), cannot) == 1
+    assert running.run(leading_settings(), cannot) == 1
     assert "cannot start: refused" in capsys.readouterr().err
