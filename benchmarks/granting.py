@@ -35,7 +35,6 @@ from e2e.harness.objects import wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.product.gate_link import ConnectedLink
 from slack.process import arguments
-from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
 from slack.throttler.injection import GateOptions, patch
@@ -45,6 +44,7 @@ from slack.throttler.protocol import AUDIENCE
 from slack.throttler.reports.messages import ReportAnswer, encode
 from slack_operator.throttler.agent import agent as agent_parts
 from slack_operator.throttler.agent.process import run
+from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
 from tests.kube.fake_api import FakeApi, Reply
 
 PENDING, SLOTS, ROUNDS = 500, 6, 2

@@ -23,9 +23,9 @@ from slack.loadwatcher.decoding import decode
 from slack.loadwatcher.encoding import ReportFormat, encode
 from slack.loadwatcher.node_names import KnownNode, NodeNames
 from slack.loadwatcher.payload import RollupWindow
-from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
 from slack.process.stopping import Stopping
 from slack_operator.loadwatcher.process import LoadWatcher
+from slack_operator.loadwatcher.settings import LoadWatcherSettings, Provider
 
 TURNS = 10
 WANTED_CPU_SECONDS = 0.5

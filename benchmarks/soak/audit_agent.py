@@ -16,10 +16,10 @@ from typing import Final
 
 from benchmarks.soak.sizes import files, series, sizes
 from slack.audit.api.messages import BurstOrder, ControllerAnswer, NodeReport, PodName
-from slack.process.audit_settings import AgentSettings
 from slack.process.stopping import Stopping
 from slack_operator.auditor.agent.metrics import registry
 from slack_operator.auditor.agent.process import Agent
+from slack_operator.auditor.agent.settings import AgentSettings
 
 PODS: Final = 8
 """That are there at a time."""

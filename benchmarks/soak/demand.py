@@ -33,8 +33,8 @@ from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
 from slack.kube.pipelining import PipelinedClient, WriteRequest
 from slack.kube.watch import EventType
-from slack.process.demand_controller_settings import DemandControllerSettings
 from slack_operator.demand.controller import ControllerParts
+from slack_operator.demand.controller_settings import DemandControllerSettings
 from slack_operator.demand.metrics import DemandMetrics
 from slack_operator.demand.pod_rows import PoolPodRow
 from slack_operator.runtime.process import ProcessContext

@@ -22,11 +22,11 @@ from slack.kube.watch import EventType
 from slack.loadwatcher.encoding import ReportFormat
 from slack.loadwatcher.node_names import KnownNode, NodeNames
 from slack.loadwatcher.payload import RollupWindow
-from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack_operator.loadwatcher.metrics import LoadWatcherMetrics
 from slack_operator.loadwatcher.metrics_server import MetricsServerProvider
 from slack_operator.loadwatcher.node_view import NodeNameView, NodeObject
 from slack_operator.loadwatcher.report_store import ReportStore
+from slack_operator.loadwatcher.settings import LoadWatcherSettings
 from slack_operator.loadwatcher.store import Store
 from slack_operator.loadwatcher.watcher import Watcher
 

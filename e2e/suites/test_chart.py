@@ -18,9 +18,9 @@ from e2e.harness.product.helm import CHART, NAMESPACE, PLAIN, RELEASE, Helm, pla
 from e2e.harness.product.operator import CRDS
 from slack.cluster.amounts import NO_CORES, NO_RESOURCE, TOO_FEW_BYTES
 from slack.cluster.rates import NEEDS_CEILING
-from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import load
 from slack.process.values import host_port
+from slack_operator.settings import OperatorSettings
 
 A_NUMBER = "a number such as 0.1, which is ten percent"
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))

@@ -14,9 +14,10 @@ from e2e.harness.product import audit_controller
 from e2e.harness.product.helm import CHART, NAMESPACE, Helm
 from e2e.harness.product.operator import CRDS
 from e2e.suites.test_chart import dry_run
-from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.settings import load
 from slack.process.values import host_port
+from slack_operator.auditor.agent.settings import AgentSettings
+from slack_operator.auditor.controller.settings import ControllerSettings
 
 # What is rendered without a cluster has a certificate that somebody else makes.
 ON = "--set=audit.enabled=true,audit.tls.secretName=cert"

@@ -13,9 +13,9 @@ from e2e.harness.objects import make_namespace, wait_until
 from e2e.harness.product.helm import CHART, NAMESPACE, RELEASE, Helm
 from e2e.harness.product.operator import CRDS
 from e2e.suites.test_chart import dry_run
-from slack.process.demand_controller_settings import DemandControllerSettings
 from slack.process.settings import load
 from slack.process.values import host_port
+from slack_operator.demand.controller_settings import DemandControllerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 URL = "demand.broker.url=nats://nats.media:4222"

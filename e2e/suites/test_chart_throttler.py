@@ -16,9 +16,9 @@ from e2e.harness.product.operator import CRDS
 from e2e.harness.product.throttler import of_kind
 from e2e.suites.test_chart import dry_run
 from slack.process.settings import load
-from slack.process.throttler_agent_settings import ThrottlerAgentSettings
-from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 from slack.process.values import host_port
+from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
+from slack_operator.throttler.controller.settings import ThrottlerControllerSettings
 
 # What is rendered without a cluster has certificates that somebody else makes.
 SECRETS = "--set=throttler.tls.secretName=cert,throttler.tls.authority=PEM,throttler.tls.agentSecretName=agent-cert"

@@ -21,10 +21,8 @@ from slack.kube.reflector import Reflector
 from slack.kube.retry import retrying
 from slack.planner.policy.placeholders import Placeholders
 from slack.process import arguments, running
-from slack.process.operator_settings import OperatorSettings
 from slack.process.running import CannotStart
 from slack.process.settings import flag
-from slack.process.settings_warnings import settings_warnings
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
 from slack.schema.documents import problem_text
@@ -58,6 +56,8 @@ from slack_operator.runtime.process import Parts, Process, ProcessContext, Serve
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.scaling.policy_scaler import PolicyScaler
 from slack_operator.scaling.scale_sink import ScaleSink, watch_of
+from slack_operator.settings import OperatorSettings
+from slack_operator.settings_warnings import settings_warnings
 from slack_operator.web.guard import InvalidTokenFile, read_token
 from slack_operator.web.load import LoadBoard
 from slack_operator.web.page_state import About, PageState

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from slack.cli.inputs.process_command import process_command
-from slack.process.operator_settings import OperatorSettings
+from slack_operator.settings import OperatorSettings
 
 
 @process_command(OperatorSettings)

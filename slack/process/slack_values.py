@@ -11,30 +11,27 @@ from slack.cluster.node_prices import NodePrices, parse_prices
 from slack.cluster.rates import MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.process.values import Parse
 
+MOST_RATE = 10.0
 _PERCENTAGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
 
-def rate(most: float) -> Parse:
-    """Return a parser of a share such as 0.1, which is no percentage, and for which no ceiling is needed."""
-
-    def parse(value: object) -> float:
-        percentage = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
-        if percentage:
-            raise ValueError(f"{value!r} is a percentage; write {float(percentage[1]) / 100:g}")
-        try:
-            if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise ValueError
-            number = float(value) if isinstance(value, str) else value
-        except ValueError:
-            shown = "" if isinstance(value, bool) else f"{value!r} "
-            raise ValueError(f"{shown}is no number; write a rate such as 0.1") from None
-        if not 0 <= number <= most:  # NaN is not between either
-            raise ValueError(f"should be a number from 0 to {most:g}, not {value!r}")
-        if number > MOST_WITHOUT_CEILING:
-            raise ValueError(f"{value!r}: {NEEDS_CEILING}; a flag has no ceiling, so write it into a SlackPolicy")
-        return float(number)
-
-    return parse
+def rate(value: object) -> float:
+    """Parse a share such as 0.1, which is no percentage, and for which no ceiling is needed."""
+    percentage = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
+    if percentage:
+        raise ValueError(f"{value!r} is a percentage; write {float(percentage[1]) / 100:g}")
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError
+        number = float(value) if isinstance(value, str) else value
+    except ValueError:
+        shown = "" if isinstance(value, bool) else f"{value!r} "
+        raise ValueError(f"{shown}is no number; write a rate such as 0.1") from None
+    if not 0 <= number <= MOST_RATE:  # NaN is not between either
+        raise ValueError(f"should be a number from 0 to {MOST_RATE:g}, not {value!r}")
+    if number > MOST_WITHOUT_CEILING:
+        raise ValueError(f"{value!r}: {NEEDS_CEILING}; a flag has no ceiling, so write it into a SlackPolicy")
+    return float(number)
 
 
 def prices(value: object) -> NodePrices | None:

@@ -21,9 +21,7 @@ Parse = Callable[[object], object]
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-RESOURCES = ("cpu", "memory", "ephemeral-storage")
 HTTP_SCHEMES = ("http", "https")
-BROKER_SCHEMES = ("nats", "tls+nats", "tls", "redis", "rediss", "kafka")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
 
 
@@ -69,16 +67,6 @@ def text(value: object) -> str:
     if not value.strip():
         raise ValueError(f"must not be empty, not {value!r}")
     return value.strip()
-
-
-def user(value: object) -> int | None:
-    """Parse the number of a user that is not root, or `image` for none."""
-    if value == "image":
-        return None
-    number = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
-        raise ValueError(f"should be the number of a user that is not root, such as 65535, or `image`, not {value!r}")
-    return number
 
 
 def path(value: object) -> Path:
@@ -142,14 +130,6 @@ def dns_labels(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dns_label(name) for name in names if name != ""))
 
 
-def namespaced_name(value: object) -> str:
-    """Parse NAMESPACE/NAME of an object, or a text that is empty: none."""
-    namespace, _, name = value.partition("/") if isinstance(value, str) else ("-", "", "")
-    if value != "" and not (_LABEL.fullmatch(namespace) and _NODE.fullmatch(name)):
-        raise ValueError(f"should be NAMESPACE/NAME such as kube-system/cluster-autoscaler-status, not {value!r}")
-    return str(value)
-
-
 def split_url(value: object, schemes: Collection[str]) -> "SplitResult | None":
     """Take a URL apart; None if it has no such scheme, no host, a port that is none, or a space in it."""
     from urllib.parse import urlsplit
@@ -161,27 +141,6 @@ def split_url(value: object, schemes: Collection[str]) -> "SplitResult | None":
         return parts if parts.scheme in schemes and parts.hostname and parts.port != 0 else None
     except ValueError:  # half an IPv6 address; a port that is no number, or beyond 65535
         return None
-
-
-def broker_url(value: object) -> str:
-    """Parse the address of a broker: a scheme and its servers, with commas, each with a port if not the usual."""
-    scheme, _, rest = str(value).partition("://")
-    authority = re.split("[/?#]", rest, maxsplit=1)[0]
-    servers = [split_url(f"{scheme}://{server}", BROKER_SCHEMES) for server in authority.split(",")]
-    if None in servers or not str(value).isprintable():
-        raise ValueError(
-            f"should be the address of a broker such as nats://nats.media:4222: {', '.join(BROKER_SCHEMES)}"
-        )
-    if "@" in authority:
-        raise ValueError("must have no user and password in it; --broker-credentials-file has them")
-    return str(value).rstrip("/")
-
-
-def dns_name(value: object) -> str:
-    """Parse a name that a certificate is for."""
-    if not isinstance(value, str) or not _NODE.fullmatch(value):
-        raise ValueError(f"{value!r} is no DNS name (lower case letters, digits, '-' and '.', at most 253)")
-    return value
 
 
 def node_name(value: object) -> str:
@@ -196,14 +155,6 @@ def load_watcher_url(value: object) -> str:
     if split_url(value, HTTP_SCHEMES) is None or "@" in str(value):
         raise ValueError("should be the address of a load watcher such as http://127.0.0.1:2020")
     return str(value).rstrip("/").removesuffix("/watcher")
-
-
-def port(value: object) -> int:
-    """Parse a port."""
-    number = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 65_536:
-        raise ValueError(f"should be a port, 1 to 65535, not {value!r}")
-    return number
 
 
 def controller_url(such_as: str) -> Callable[[object], str]:
@@ -222,28 +173,3 @@ def controller_url(such_as: str) -> Callable[[object], str]:
         return str(value).strip().rstrip("/")
 
     return parse
-
-
-def amounts(value: object) -> dict[str, str] | None:
-    """Parse amounts of resources such as cpu=10m,memory=32Mi, or a mapping of them; None for nothing."""
-    from slack.cluster.quantity import QuantityError, thousandths
-
-    if isinstance(value, dict):
-        pairs = [(str(name), str(amount)) for name, amount in value.items()]
-    else:
-        parts = [part.strip() for part in str(value).split(",") if part.strip()]
-        pairs = [(name.strip(), amount.strip()) for name, _, amount in (part.partition("=") for part in parts)]
-    for name, amount in pairs:
-        if name not in RESOURCES:
-            raise ValueError(
-                f"{name!r} is not one of {', '.join(RESOURCES)}; write amounts such as cpu=10m,memory=32Mi"
-            )
-        try:
-            thousandths_of_it = thousandths(amount)
-        except QuantityError as error:
-            raise ValueError(f"{name}: {error}") from None
-        if thousandths_of_it <= 0:
-            raise ValueError(f"{name}: must be above 0, not {amount!r}")
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"{value!r} names a resource twice")
-    return dict(pairs) or None

@@ -7,8 +7,8 @@ import yaml
 
 from slack.cluster.labels import LABEL_RELEASE, PRIORITY_CLASS
 from slack.planner.objects.manifests import PRIORITY
-from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import declared_settings, load
+from slack_operator.settings import OperatorSettings
 from tests.cases import run_for_each
 
 ROOT = Path(__file__).parents[2]

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 import yaml
 
-from slack.process.audit_settings import AgentSettings, ControllerSettings
-from slack.process.demand_controller_settings import DemandControllerSettings
-from slack.process.load_watcher_settings import LoadWatcherSettings
-from slack.process.operator_settings import OperatorSettings
-from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import Declared, NoValue, Settings, declared_settings
-from slack.process.throttler_agent_settings import ThrottlerAgentSettings
-from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+from slack_operator.auditor.agent.settings import AgentSettings
+from slack_operator.auditor.controller.settings import ControllerSettings
+from slack_operator.demand.controller_settings import DemandControllerSettings
+from slack_operator.loadwatcher.settings import LoadWatcherSettings
+from slack_operator.scorer.settings import ScorerSettings
+from slack_operator.settings import OperatorSettings
+from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
+from slack_operator.throttler.controller.settings import ThrottlerControllerSettings
 from tests.cases import run_for_each
 
 CHART = Path(__file__).parents[2] / "charts" / "resource-slack"

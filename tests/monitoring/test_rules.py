@@ -155,8 +155,8 @@ def test_a_runbooks_commands_exist(alert: Alert) -> None:
 
 
 def test_flags_that_runbooks_name_are_the_operators() -> None:
-    from slack.process.operator_settings import OperatorSettings
     from slack.process.settings import declared_settings
+    from slack_operator.settings import OperatorSettings
 
     known = {found.flag for found in declared_settings(OperatorSettings)}
     foreign = {"--expendable-pods-priority-cutoff", "--max-nodes-total", "--previous", "--jetstream"}

@@ -25,27 +25,28 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from e2e.harness.cluster.certificates import Authority
-from slack.process.audit_settings import AgentSettings, ControllerSettings
-from slack.process.demand_controller_settings import DemandControllerSettings
-from slack.process.demand_proxy_settings import DemandProxySettings, RunMode
-from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
-from slack.process.operator_settings import OperatorSettings
 from slack.process.running import Work
-from slack.process.scorer_settings import ScorerSettings
 from slack.process.stopping import Stopping
-from slack.process.throttler_agent_settings import ThrottlerAgentSettings
-from slack.process.throttler_controller_settings import Backend, ThrottlerControllerSettings
 from slack.supervision import heartbeat
 from slack_operator import app
 from slack_operator.auditor.agent.process import Agent
+from slack_operator.auditor.agent.settings import AgentSettings
 from slack_operator.auditor.controller import process as audit_controller
+from slack_operator.auditor.controller.settings import ControllerSettings
 from slack_operator.demand import controller as demand_controller
+from slack_operator.demand.controller_settings import DemandControllerSettings
 from slack_operator.demand.proxy import process as proxy
+from slack_operator.demand.proxy.settings import DemandProxySettings, RunMode
 from slack_operator.loadwatcher import process as load_watcher
+from slack_operator.loadwatcher.settings import LoadWatcherSettings, Provider
 from slack_operator.runtime import policy_source
 from slack_operator.scorer import process as scorer
+from slack_operator.scorer.settings import ScorerSettings
+from slack_operator.settings import OperatorSettings
 from slack_operator.throttler.agent import process as throttler_agent
+from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
 from slack_operator.throttler.controller import process as throttler_controller
+from slack_operator.throttler.controller.settings import Backend, ThrottlerControllerSettings
 from tests.kube.fake_api import FakeApi
 from tests.operator.demand.memory_broker import MemoryBroker
 

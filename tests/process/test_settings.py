@@ -6,10 +6,11 @@ import pytest
 
 from slack.cluster.rates import NEEDS_CEILING
 from slack.planner.policy.spec import DEFAULT_RATE
-from slack.process.audit_settings import AgentSettings, ControllerSettings
-from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import InvalidSettings, declared_settings, load
 from slack.process.values import host_port
+from slack_operator.auditor.agent.settings import AgentSettings
+from slack_operator.auditor.controller.settings import ControllerSettings
+from slack_operator.settings import OperatorSettings
 from tests.cases import run_for_each
 
 NOWHERE = Path("/nonexistent/namespace")

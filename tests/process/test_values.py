@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack.process.settings import declared_settings
-from slack.process.values import HTTP_SCHEMES, broker_url, controller_url, load_watcher_url, split_url
+from slack.process.values import HTTP_SCHEMES, controller_url, load_watcher_url, split_url
+from slack_operator.demand.controller_settings import broker_url
+from slack_operator.loadwatcher.settings import LoadWatcherSettings
 
 provider_url = next(found.parse for found in declared_settings(LoadWatcherSettings) if found.name == "address")
 URLS: dict[str, tuple[Callable[[object], object], str]] = {

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import load
 from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
 from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
@@ -17,6 +16,7 @@ from slack.scorer.configuration.fields import InvalidScorerConfig
 from slack.scorer.model import Algorithm
 from slack.scorer.rules import Formula, MetricRules, PodUse, Prediction, WithoutLoad
 from slack_operator.scorer.process import ceiling_of, rules_of
+from slack_operator.scorer.settings import ScorerSettings
 from tests.cases import run_for_each
 
 ROOT = Path(__file__).parents[2]

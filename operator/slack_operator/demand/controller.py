@@ -15,12 +15,12 @@ from slack.demand.crd import POOL_PLURAL, QUOTA_PLURAL
 from slack.demand.model import Guards
 from slack.demand.policy import POOL_KIND, QUOTA_KIND, ActivationPool, ActivationQuota, parse_pool, parse_quota
 from slack.process import running
-from slack.process.demand_controller_settings import DemandControllerSettings
 from slack.process.running import CannotStart, Part
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
 from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
+from slack_operator.demand.controller_settings import DemandControllerSettings
 from slack_operator.demand.loop import DecisionLoop, TickReport
 from slack_operator.demand.metrics import DemandMetrics
 from slack_operator.demand.pod_manifest import ProxyOptions

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from slack.process.load_watcher_settings import LoadWatcherSettings
+from slack_operator.loadwatcher.settings import LoadWatcherSettings
 
 TIMEOUT_SECONDS = 10.0
 """Of connecting, and of each wait for bytes; the whole answer may take thrice as long."""

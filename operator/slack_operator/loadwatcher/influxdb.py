@@ -7,11 +7,11 @@ from slack.loadwatcher import influxql
 from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.readings import ReadingKey, Readings
 from slack.loadwatcher.sample import LoadSample
-from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack.process.outages import Outages
 from slack_operator.loadwatcher.http_source import FetchFailed, HttpSource
 from slack_operator.loadwatcher.prometheus import own_queries
 from slack_operator.loadwatcher.provider import OnQueryError
+from slack_operator.loadwatcher.settings import LoadWatcherSettings
 
 log = logging.getLogger(__name__)
 

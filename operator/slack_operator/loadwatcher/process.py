@@ -15,7 +15,6 @@ from slack.loadwatcher.payload import RollupWindow
 from slack.process import running
 from slack.process.health import HealthServer
 from slack.process.http_server import HttpServer
-from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
 from slack.process.running import listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
@@ -29,6 +28,7 @@ from slack_operator.loadwatcher.metrics import LoadWatcherMetrics
 from slack_operator.loadwatcher.node_view import NodeNameView, watches
 from slack_operator.loadwatcher.prometheus import PrometheusProvider
 from slack_operator.loadwatcher.report_store import LoadView, ReportStore
+from slack_operator.loadwatcher.settings import LoadWatcherSettings, Provider
 from slack_operator.loadwatcher.store import Store
 from slack_operator.loadwatcher.watcher import Clock, KnownNodes, Watcher
 from slack_operator.runtime.certificates import Certificate

@@ -11,10 +11,10 @@ from slack.loadwatcher.payload import MetricType
 from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.readings import ReadingKey, Readings, Values
 from slack.loadwatcher.sample import LoadSample
-from slack.process.load_watcher_settings import LoadWatcherSettings, QuerySet
 from slack.process.outages import Outages
 from slack_operator.loadwatcher.http_source import FetchFailed, HttpSource
 from slack_operator.loadwatcher.provider import OnQueryError
+from slack_operator.loadwatcher.settings import LoadWatcherSettings, QuerySet
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from slack.loadwatcher.payload import REQUIRED, WINDOWS, LoadReport
 from slack.loadwatcher.readings import Readings
 from slack.loadwatcher.reports import assemble
 from slack.loadwatcher.verdicts import MOST_NAMED, DroppedSeries, Verdicts
-from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.process.stopping import Stopping
@@ -26,6 +25,7 @@ from slack_operator.loadwatcher.http_source import FetchFailed
 from slack_operator.loadwatcher.metrics import FAILED, FETCHED, LoadWatcherMetrics
 from slack_operator.loadwatcher.provider import LoadProvider
 from slack_operator.loadwatcher.report_store import LoadView, ReportStore
+from slack_operator.loadwatcher.settings import LoadWatcherSettings
 from slack_operator.loadwatcher.store import Store
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,6 @@ from slack.process.health import HealthServer
 from slack.process.line_recorder import LineRecorder
 from slack.process.logs import fields
 from slack.process.running import CannotStart, listen
-from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
@@ -40,6 +39,7 @@ from slack_operator.scorer.recorder import decision_recorder
 from slack_operator.scorer.score_cache import Refresher
 from slack_operator.scorer.scores import LiveScores, ScoringDecision
 from slack_operator.scorer.serving import ExtenderServer
+from slack_operator.scorer.settings import ScorerSettings
 
 log = logging.getLogger(__name__)
 

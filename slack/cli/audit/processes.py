@@ -6,7 +6,8 @@ from pathlib import Path
 import typer
 
 from slack.cli.inputs.process_command import process_command
-from slack.process.audit_settings import AgentSettings, ControllerSettings
+from slack_operator.auditor.agent.settings import AgentSettings
+from slack_operator.auditor.controller.settings import ControllerSettings
 
 
 @process_command(AgentSettings)

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from slack.cli.inputs.process_command import process_command
-from slack.process.demand_controller_settings import DemandControllerSettings
+from slack_operator.demand.controller_settings import DemandControllerSettings
 
 
 @process_command(DemandControllerSettings)

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from slack.cli.inputs.process_command import process_command
-from slack.process.demand_proxy_settings import DemandProxySettings
+from slack_operator.demand.proxy.settings import DemandProxySettings
 
 
 @process_command(DemandProxySettings)

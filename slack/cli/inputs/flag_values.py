@@ -15,10 +15,13 @@ def rate(text: str) -> float:
     Raises:
         InvalidSettings: for anything but a number from 0 to 1.
     """
-    from slack.process.operator_settings import OperatorSettings
-    from slack.process.settings import load
+    from slack.process import slack_values
+    from slack.process.settings import InvalidSettings
 
-    return load(OperatorSettings, {"extra_capacity_min_rate": text}, {}).extra_capacity_min_rate
+    try:
+        return slack_values.rate(text)
+    except ValueError as error:
+        raise InvalidSettings((f"--extra-capacity-min-rate: {error}",)) from None
 
 
 def refuse_given(ctx: Any, names: Iterable[str], why: str) -> None:

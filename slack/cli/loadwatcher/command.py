@@ -9,7 +9,7 @@ import typer
 from slack.cli.inputs.process_command import process_command
 from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import Command
-from slack.process.load_watcher_settings import LoadWatcherSettings
+from slack_operator.loadwatcher.settings import LoadWatcherSettings
 
 app = typer.Typer(
     help="Tell what nodes really use, to schedulers and to people.",

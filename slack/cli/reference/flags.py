@@ -192,14 +192,15 @@ def _default(parameter: Any) -> str:
 
 def _setting_sections() -> Iterator[tuple[str, str]]:
     """Yield (title, text) of each process's settings."""
-    from slack.process.audit_settings import AgentSettings, ControllerSettings
-    from slack.process.demand_controller_settings import DemandControllerSettings
-    from slack.process.demand_proxy_settings import DemandProxySettings
-    from slack.process.load_watcher_settings import LoadWatcherSettings
-    from slack.process.operator_settings import OperatorSettings
-    from slack.process.scorer_settings import ScorerSettings
-    from slack.process.throttler_agent_settings import ThrottlerAgentSettings
-    from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+    from slack_operator.auditor.agent.settings import AgentSettings
+    from slack_operator.auditor.controller.settings import ControllerSettings
+    from slack_operator.demand.controller_settings import DemandControllerSettings
+    from slack_operator.demand.proxy.settings import DemandProxySettings
+    from slack_operator.loadwatcher.settings import LoadWatcherSettings
+    from slack_operator.scorer.settings import ScorerSettings
+    from slack_operator.settings import OperatorSettings
+    from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
+    from slack_operator.throttler.controller.settings import ThrottlerControllerSettings
 
     yield "Settings of the operator", f"{_SETTINGS.strip()}\n\n{_setting_table(OperatorSettings)}"
     for title, kind in (("audit agent", AgentSettings), ("audit controller", ControllerSettings)):

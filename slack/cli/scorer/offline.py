@@ -14,7 +14,6 @@ from slack.cluster.load import InvalidSnapshot, objects
 from slack.cluster.wire import Pod, PodTemplate
 from slack.loadwatcher.decoding import InvalidPayload, decode
 from slack.loadwatcher.payload import LoadReport
-from slack.process.scorer_settings import ScorerSettings
 from slack.scorer.configuration.arguments import ScorerConfig, parse_config
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.load_reader import window_load
@@ -24,6 +23,7 @@ from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import LoadColumns, PodDemand, Scores, UsageState
 from slack.scorer.record import MOST_SECONDS
 from slack.scorer.scoring import scale_scores, score_nodes
+from slack_operator.scorer.settings import ScorerSettings
 
 NamedBytes = tuple[str, bytes]
 _SCHEDULED = b"PodScheduled"

@@ -5,11 +5,11 @@ from typing import Any
 from slack.cli.scorer.offline import config_of, rfc3339
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
-from slack.process.scorer_settings import ScorerSettings
 from slack.scorer.configuration.arguments import ScorerConfig
 from slack.scorer.model import best_first
 from slack.scorer.record import InvalidRecord, Recorded, read_line
 from slack.scorer.scoring import score
+from slack_operator.scorer.settings import ScorerSettings
 
 
 def scored_lines(data: bytes, source: str, settings: ScorerSettings) -> dict[str, Any]:

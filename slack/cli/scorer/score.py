@@ -13,7 +13,7 @@ from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document,
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
-    from slack.process.scorer_settings import ScorerSettings
+    from slack_operator.scorer.settings import ScorerSettings
 
 MOST_LOAD_BYTES = 64 << 20
 _LoadFiles = Annotated[
@@ -112,8 +112,8 @@ def score(
 
 
 def _settings(config: Path | None, algorithms: str | None, namespace: str | None) -> "ScorerSettings":
-    from slack.process.scorer_settings import ScorerSettings
     from slack.process.settings import load
+    from slack_operator.scorer.settings import ScorerSettings
 
     return load(ScorerSettings, {"algorithms": algorithms, "namespace": namespace}, {}, file=config)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from slack.cli.inputs.process_command import process_command
-from slack.process.scorer_settings import ScorerSettings
+from slack_operator.scorer.settings import ScorerSettings
 
 
 @process_command(ScorerSettings)

@@ -6,8 +6,8 @@ from pathlib import Path
 import typer
 
 from slack.cli.inputs.process_command import process_command
-from slack.process.throttler_agent_settings import ThrottlerAgentSettings
-from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
+from slack_operator.throttler.controller.settings import ThrottlerControllerSettings
 
 
 @process_command(ThrottlerAgentSettings)

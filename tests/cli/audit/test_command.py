@@ -381,8 +381,9 @@ def test_every_setting_of_the_processes_is_a_flag() -> None:
     import inspect
 
     from slack.cli.audit.processes import agent, controller
-    from slack.process.audit_settings import AgentSettings, ControllerSettings
     from slack.process.settings import declared_settings
+    from slack_operator.auditor.agent.settings import AgentSettings
+    from slack_operator.auditor.controller.settings import ControllerSettings
 
     for command, settings in ((agent, AgentSettings), (controller, ControllerSettings)):
         flags = set(inspect.signature(command).parameters)

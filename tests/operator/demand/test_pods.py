@@ -10,10 +10,10 @@ from slack.demand.model import ContainerState, Creation, QueueKey
 from slack.demand.template import PROXY
 from slack.kube.watch import EventType
 from slack.planner.model.pool import PROXY_REQUESTS
-from slack.process.demand_proxy_settings import DemandProxySettings
 from slack.process.settings import load
 from slack_operator.demand.pod_manifest import ProxyOptions, pod_manifest
 from slack_operator.demand.pod_rows import PodRows, PoolPodRow, owned_pods, parse_pool_pod
+from slack_operator.demand.proxy.settings import DemandProxySettings
 from tests.operator.demand.pools import pod_json, pool
 
 OPTIONS = ProxyOptions(image="proxy:1", broker_url="nats://nats:4222")

@@ -15,10 +15,10 @@ import pytest
 
 from slack.loadwatcher.decoding import decode
 from slack.loadwatcher.payload import MetricType, Rollup
-from slack.process.load_watcher_settings import LoadWatcherSettings, Provider, QuerySet, WireFormat
 from slack.process.running import CannotStart
 from slack.process.stopping import Stopping
 from slack_operator.loadwatcher.process import LoadWatcher, run
+from slack_operator.loadwatcher.settings import LoadWatcherSettings, Provider, QuerySet, WireFormat
 from slack_operator.loadwatcher.store import Store
 from tests.cli.test_uninstall import config
 from tests.kube.fake_api import FakeApi, Reply, eventually

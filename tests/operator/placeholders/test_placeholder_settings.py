@@ -4,10 +4,10 @@ import pytest
 
 from slack.planner.policy.placeholders import LABEL_TAKEN, Placeholders
 from slack.process.exit_codes import BAD_INPUT
-from slack.process.operator_settings import OperatorSettings
 from slack.process.running import CannotStart
 from slack.process.settings import load
 from slack_operator import app
+from slack_operator.settings import OperatorSettings
 
 
 def settings(text: str) -> OperatorSettings:

@@ -18,12 +18,12 @@ from e2e.harness.json_patch import patched
 from e2e.harness.product.gate_link import ConnectedLink
 from slack.process.running import CannotStart
 from slack.process.stopping import Stopping
-from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.throttler.injection import patch
 from slack.throttler.protocol import AUDIENCE
 from slack_operator.runtime.certificates import InvalidCertificate
 from slack_operator.throttler.agent import grant_coordinator, process
 from slack_operator.throttler.agent.process import ThrottlerAgent
+from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
 from slack_operator.throttler.authority import authority_of
 from slack_operator.throttler.gate.agent_link import LinkDown
 from slack_operator.throttler.gate.gate import Gate

@@ -15,7 +15,6 @@ import pytest
 from e2e.harness.cluster.certificates import Authority
 from slack.process.running import CannotStart
 from slack.process.stopping import Stopping
-from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 from slack_operator.runtime.policy_source import PolicySource
 from slack_operator.runtime.process import Process
 from slack_operator.throttler.controller import env_files, process
@@ -23,6 +22,7 @@ from slack_operator.throttler.controller.admission import Outcome
 from slack_operator.throttler.controller.env_files import EnvFiles
 from slack_operator.throttler.controller.late_pods import LatePods
 from slack_operator.throttler.controller.process import controller
+from slack_operator.throttler.controller.settings import ThrottlerControllerSettings
 from slack_operator.throttler.controller.webhook import MAX_REVIEW_BYTES, Webhook
 from tests.kube.fake_api import FakeApi, Reply
 from tests.operator.throttler.test_admission import RULES, a_pod, a_review, operations

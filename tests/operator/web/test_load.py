@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import pytest
 
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
-from slack.process.operator_settings import OperatorSettings
 from slack.process.running import CannotStart
 from slack.process.settings import InvalidSettings, load
 from slack_operator import app
 from slack_operator.runtime.load_source import LoadSource
+from slack_operator.settings import OperatorSettings
 from slack_operator.web.load import LoadBoard, columns_of
 from tests.operator.web.test_scripts import run
 from tests.operator.web.test_web import settled

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from slack.process.exit_codes import BAD_INPUT
-from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import InvalidSettings, load
 from slack.process.values import host_port, is_loopback
 from slack_operator.app import main
+from slack_operator.settings import OperatorSettings
 
 NOWHERE = Path("/nonexistent/namespace")
 

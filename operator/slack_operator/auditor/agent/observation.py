@@ -22,11 +22,11 @@ from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sampled, Ta
 from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import State, Window, Windows
 from slack.audit.kernel.quota_bugs import KernelVerdict, kernel_verdict
-from slack.process.audit_settings import AgentSettings
 from slack_operator.auditor import metric_definitions
 from slack_operator.auditor.agent.metrics import Scrape, Totals
 from slack_operator.auditor.agent.names import NameBook
 from slack_operator.auditor.agent.pressure import cpu_pressure_seconds
+from slack_operator.auditor.agent.settings import AgentSettings
 
 Clock = Callable[[], float]
 

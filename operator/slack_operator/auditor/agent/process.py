@@ -19,7 +19,6 @@ from slack.audit.findings.sample import NodeFacts, Sampled, Source
 from slack.audit.sources.mounts import InvalidMounts
 from slack.audit.sources.walker import CgroupWalker
 from slack.process import arguments, running
-from slack.process.audit_settings import AgentSettings
 from slack.process.health import HealthServer
 from slack.process.logs import fields
 from slack.process.outages import Outages
@@ -34,6 +33,7 @@ from slack_operator.auditor.agent.burst_writer import BurstFiles, BurstWriter
 from slack_operator.auditor.agent.metrics import Totals, registry
 from slack_operator.auditor.agent.observation import Clock, Watch, with_own
 from slack_operator.auditor.agent.reporter import Controller
+from slack_operator.auditor.agent.settings import AgentSettings
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from slack.audit.api.messages import AUDIENCE, MAX_REPORT_BYTES, REPORTS_PATH
 from slack.audit.api.policy import KIND, AuditPolicy, parse_audit_policy
 from slack.cluster.labels import API_VERSION, AUDIT_FIELD_MANAGER
 from slack.process import running
-from slack.process.audit_settings import ControllerSettings
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
@@ -25,6 +24,7 @@ from slack_operator.auditor.controller.metrics import ControllerMetrics
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.reconciler import Reconciler
 from slack_operator.auditor.controller.reports import Reports
+from slack_operator.auditor.controller.settings import ControllerSettings
 from slack_operator.runtime.callers import Callers
 from slack_operator.runtime.certificates import Certificate
 from slack_operator.runtime.connecting import connected

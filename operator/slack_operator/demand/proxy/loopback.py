@@ -99,7 +99,7 @@ class LoopbackRunner:
     """POSTs to one address; begins once something listens there."""
 
     def __init__(self, url: str) -> None:
-        """`url` is as `slack.process.demand_proxy_settings.target` lets it through."""
+        """`url` is as `slack_operator.demand.proxy.settings.target` lets it through."""
         authority, slash, rest = url.removeprefix("http://").partition("/")
         host, _, port = authority.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)

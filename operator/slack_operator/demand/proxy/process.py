@@ -18,7 +18,6 @@ from typing import Final, NoReturn
 from slack.demand.broker import Broker, BrokerError, BrokerRefused, Duration
 from slack.demand.reports import REPORT_GAP_SECONDS, REPORT_INTERVAL_SECONDS, encode_report
 from slack.process import arguments, running
-from slack.process.demand_proxy_settings import DemandProxySettings, RunMode
 from slack.process.health import HealthServer
 from slack.process.logs import fields
 from slack.process.running import listen
@@ -34,6 +33,7 @@ from slack_operator.demand.proxy.counts import ProxyCounts
 from slack_operator.demand.proxy.metrics import ProxyMetrics
 from slack_operator.demand.proxy.notify import say_ready
 from slack_operator.demand.proxy.runner import Runner, RunnerGone, WaitRunner
+from slack_operator.demand.proxy.settings import DemandProxySettings, RunMode
 from slack_operator.demand.proxy.slots import Slots, SlotSettings
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,6 @@ from slack.process.outages import Outages
 from slack.process.running import CannotStart, listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
-from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.process.values import host_port
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
@@ -39,6 +38,7 @@ from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_policy import Applied, NodePolicy, reflectors
 from slack_operator.throttler.agent.node_usage import NodeUsage
 from slack_operator.throttler.agent.reporting import Reporting
+from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
 from slack_operator.throttler.authority import authority_of
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,6 @@ from slack.process.outages import Outages
 from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
-from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 from slack.process.values import host_port
 from slack.throttler.config import KIND, Then, ThrottlePolicy, parse_throttle_policy
 from slack.throttler.crd import PLURAL
@@ -44,6 +43,7 @@ from slack_operator.throttler.controller.node_labels import NodeLabels, NodeRow,
 from slack_operator.throttler.controller.permits import Permits
 from slack_operator.throttler.controller.policy_reporter import PolicyReporter
 from slack_operator.throttler.controller.receiver import Receiver
+from slack_operator.throttler.controller.settings import ThrottlerControllerSettings
 from slack_operator.throttler.controller.starts import Starts
 from slack_operator.throttler.controller.webhook import Webhook
 

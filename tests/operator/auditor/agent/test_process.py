@@ -18,10 +18,10 @@ import pytest
 
 from slack.audit.api.messages import BurstOrder, ControllerAnswer, PodName
 from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Sampled, Target
-from slack.process.audit_settings import AgentSettings
 from slack.process.stopping import Stopping
 from slack_operator.auditor.agent.pressure import cpu_pressure_seconds
 from slack_operator.auditor.agent.process import HEALTHY_SECONDS, Agent
+from slack_operator.auditor.agent.settings import AgentSettings
 
 UID = "4c1f7a30-8b1e-4f0e-9d53-0a4ad5b7f0aa"
 CONTAINER = "3a" * 32

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slack.process.audit_settings import AgentSettings
 from slack.process.logs import LogFormat
 from slack.process.settings import InvalidSettings, load
 from slack.process.values import host_port
+from slack_operator.auditor.agent.settings import AgentSettings
 from tests.cases import run_for_each
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from slack.process.settings import InvalidSettings, load
-from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.process.values import host_port
+from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
 
 PAIR = {"tls_cert_file": "tls.crt", "tls_key_file": "tls.key"}
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
-from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import declared_settings, flag
+from slack_operator.settings import OperatorSettings
 
 _OTHERS = frozenset({"CONFIG", "CACHE", "DEBUG"})
 """Variables of ours that are no settings."""

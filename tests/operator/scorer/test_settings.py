@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import InvalidSettings, load
+from slack_operator.scorer.settings import ScorerSettings
 from tests.cases import run_for_each
 
 

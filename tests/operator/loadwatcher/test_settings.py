@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
 from slack.process.settings import InvalidSettings, load
 from slack.process.values import host_port
+from slack_operator.loadwatcher.settings import LoadWatcherSettings, Provider
 from tests.cases import run_for_each
 
 _PROMETHEUS = {"provider": "prometheus", "address": "http://127.0.0.1:9090"}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slack.process.demand_controller_settings import DemandControllerSettings
 from slack.process.settings import InvalidSettings, load
+from slack_operator.demand.controller_settings import DemandControllerSettings
 
 NEEDED = {"broker_url": "nats://nats.media:4222", "proxy_image": "proxy:1"}
 

@@ -1,12 +1,13 @@
 """What `resource-slack throttler controller` can be told."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
-from slack.cluster.quantity import thousandths
+from slack.cluster.quantity import QuantityError, thousandths
 from slack.process.settings import NoValue, flag, setting
 from slack.process.shared_settings import (
     DAY_SECONDS,
@@ -18,8 +19,10 @@ from slack.process.shared_settings import (
     tls_cert_setting,
     tls_key_setting,
 )
-from slack.process.values import address, amounts, choice, dns_label, dns_name, duration, path, port, switch, text
+from slack.process.values import address, choice, dns_label, duration, path, switch, text
 
+RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _TLS = NoValue("the Secret of throttler.tls.secretName, or the chart's own, where it is mounted")
 _AGENTS = NoValue("the release's own agents")
 
@@ -37,6 +40,44 @@ class PullPolicy(StrEnum):
     ALWAYS = "Always"
     IF_NOT_PRESENT = "IfNotPresent"
     NEVER = "Never"
+
+
+def dns_name(value: object) -> str:
+    """Parse a name that a certificate is for."""
+    if not isinstance(value, str) or not _DNS_NAME.fullmatch(value):
+        raise ValueError(f"{value!r} is no DNS name (lower case letters, digits, '-' and '.', at most 253)")
+    return value
+
+
+def port(value: object) -> int:
+    """Parse a port."""
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 65_536:
+        raise ValueError(f"should be a port, 1 to 65535, not {value!r}")
+    return number
+
+
+def amounts(value: object) -> dict[str, str] | None:
+    """Parse amounts of resources such as cpu=10m,memory=32Mi, or a mapping of them; None for nothing."""
+    if isinstance(value, dict):
+        pairs = [(str(name), str(amount)) for name, amount in value.items()]
+    else:
+        parts = [part.strip() for part in str(value).split(",") if part.strip()]
+        pairs = [(name.strip(), amount.strip()) for name, _, amount in (part.partition("=") for part in parts)]
+    for name, amount in pairs:
+        if name not in RESOURCES:
+            raise ValueError(
+                f"{name!r} is not one of {', '.join(RESOURCES)}; write amounts such as cpu=10m,memory=32Mi"
+            )
+        try:
+            thousandths_of_it = thousandths(amount)
+        except QuantityError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if thousandths_of_it <= 0:
+            raise ValueError(f"{name}: must be above 0, not {amount!r}")
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"{value!r} names a resource twice")
+    return dict(pairs) or None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What `resource-slack operator` can be told."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,22 +11,30 @@ from slack.cluster.node_prices import NodePrices
 from slack.process.settings import NoValue, setting
 from slack.process.shared_settings import LeadingSettings, leader_elect_setting, lease_name_setting, namespace_setting
 from slack.process.slack_values import fields, prices, rate
-from slack.process.values import (
-    address,
-    choice,
-    duration,
-    host_port,
-    is_loopback,
-    load_watcher_url,
-    namespaced_name,
-    path,
-    switch,
-    text,
-    user,
-)
+from slack.process.values import address, choice, duration, host_port, is_loopback, load_watcher_url, path, switch, text
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WEEK_SECONDS = 7 * 86_400.0
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+def user(value: object) -> int | None:
+    """Parse the number of a user that is not root, or `image` for none."""
+    if value == "image":
+        return None
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
+        raise ValueError(f"should be the number of a user that is not root, such as 65535, or `image`, not {value!r}")
+    return number
+
+
+def namespaced_name(value: object) -> str:
+    """Parse NAMESPACE/NAME of an object, or a text that is empty: none."""
+    namespace, _, name = value.partition("/") if isinstance(value, str) else ("-", "", "")
+    if value != "" and not (_LABEL.fullmatch(namespace) and _OBJECT.fullmatch(name)):
+        raise ValueError(f"should be NAMESPACE/NAME such as kube-system/cluster-autoscaler-status, not {value!r}")
+    return str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +46,7 @@ class OperatorSettings(LeadingSettings):
 
     extra_capacity_min_rate: float = setting(
         0.1,
-        rate(10),
+        rate,
         "Extra capacity as a share of the requests of real pods, for policies that name no rate.",
         metavar="RATE",
         chart="operator.extraCapacityMinRate",

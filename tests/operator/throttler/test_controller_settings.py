@@ -3,7 +3,7 @@
 import pytest
 
 from slack.process.settings import InvalidSettings, load
-from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+from slack_operator.throttler.controller.settings import ThrottlerControllerSettings
 from tests.cases import run_for_each
 
 GATES = {"gate_image": "slack:1", "agent_ca_file": "ca.crt"}

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from slack.process.exit_codes import BAD_INPUT
-from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import declared_settings, load
-from slack.process.settings_warnings import settings_warnings
 from slack_operator.app import run
+from slack_operator.settings import OperatorSettings
+from slack_operator.settings_warnings import settings_warnings
 
 NOWHERE = Path("/nonexistent/namespace")
 

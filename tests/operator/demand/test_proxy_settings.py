@@ -2,8 +2,8 @@
 
 import pytest
 
-from slack.process.demand_proxy_settings import DemandProxySettings, RunMode
 from slack.process.settings import InvalidSettings, load
+from slack_operator.demand.proxy.settings import DemandProxySettings, RunMode
 from tests.cases import run_for_each
 
 GIVEN: dict[str, object] = {"broker_url": "nats://127.0.0.1:4222", "queues": "act.media.thumb.256"}

@@ -16,10 +16,25 @@ from slack.process.shared_settings import (
     tls_cert_setting,
     tls_key_setting,
 )
-from slack.process.values import address, broker_url, dns_label, dns_labels, millis_duration, path, text
+from slack.process.values import address, dns_label, dns_labels, millis_duration, path, split_url, text
 
+BROKER_SCHEMES = ("nats", "tls+nats", "tls", "redis", "rediss", "kafka")
 _GUARDS = re.compile(r"all|none|G[1-5](,G[1-5])*")
 _TLS = NoValue("demand.controller.extraArgs and extraVolumes, where callers show tokens")
+
+
+def broker_url(value: object) -> str:
+    """Parse the address of a broker: a scheme and its servers, with commas, each with a port if not the usual."""
+    scheme, _, rest = str(value).partition("://")
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    servers = [split_url(f"{scheme}://{server}", BROKER_SCHEMES) for server in authority.split(",")]
+    if None in servers or not str(value).isprintable():
+        raise ValueError(
+            f"should be the address of a broker such as nats://nats.media:4222: {', '.join(BROKER_SCHEMES)}"
+        )
+    if "@" in authority:
+        raise ValueError("must have no user and password in it; --broker-credentials-file has them")
+    return str(value).rstrip("/")
 
 
 def guards(value: object) -> str:
