@@ -5,8 +5,9 @@ from dataclasses import replace
 from slack.health.ages import age_text
 from slack.health.answer import PolicyHealth
 from slack.health.observation import Json
-from slack.process.reasons import OPERATOR_ABSENT, Level, advice_on
-from slack.process.states import State
+from slack.health.reasons import OPERATOR_ABSENT, advice_on
+from slack.health.states import State
+from slack.process.reasons import Level
 
 
 def not_known(health: PolicyHealth, policy: Json, lease: Json | None, now: float, namespace: str) -> PolicyHealth:

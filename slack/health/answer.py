@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slack.health.observation import ObservedStatus
-from slack.process.reasons import OPERATOR_ABSENT, Level
-from slack.process.states import State
+from slack.health.reasons import OPERATOR_ABSENT
+from slack.health.states import State
+from slack.process.reasons import Level
 
 
 @dataclass(frozen=True, slots=True)

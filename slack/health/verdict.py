@@ -25,8 +25,9 @@ from slack.health.observation import (
     keeps_built_in,
     lease_holder,
 )
-from slack.process.reasons import OPERATOR_ABSENT, Level, advice_on, reason
-from slack.process.states import State, slack_state
+from slack.health.reasons import OPERATOR_ABSENT, advice_on, reason
+from slack.health.states import State, slack_state
+from slack.process.reasons import Level
 
 BUILT_IN_NAME = "default"
 """Of the built-in policy, on its placeholders."""

@@ -30,7 +30,6 @@ from slack.planner.policy.history import HISTORY_KIND
 from slack.planner.policy.scale import SCALE_KIND
 from slack.planner.policy.spec import KIND, parse_policy
 from slack.process import http_server
-from slack.process.reasons import REASONS
 from slack.scorer.model import DecisionRule, UsageState
 from slack.simulator.scenario.scenario import parse_scenario
 from slack.throttler.reports import messages as throttler_messages
@@ -46,6 +45,7 @@ from slack_operator.scorer.metrics import state_word
 from slack_operator.throttler.agent import gate_server
 from slack_operator.throttler.controller import late_pods, webhook
 from slack_operator.throttler.gate import probe_server
+from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, inline_code, links, name_of, prose
 

@@ -15,7 +15,6 @@ from slack.monitoring.catalog import GROUPS
 from slack.monitoring.rules import Alert, AlertSeverity, RecordingRule, alerts, recordings, rule_file
 from slack.planner.model.result import ConditionType
 from slack.planner.policy.crd import crd
-from slack.process.reasons import REASONS
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.demand.metric_definitions import DEMAND_CONTROLLER_FAMILIES
 from slack_operator.loadwatcher.metric_definitions import LOAD_WATCHER_FAMILIES
@@ -24,6 +23,7 @@ from slack_operator.placeholders.status import PREEMPTION_STUCK, VIEW_STALE
 from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
 from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
+from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 from tests.monitoring.promql import family_of, metric_names
 

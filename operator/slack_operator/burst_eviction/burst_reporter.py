@@ -4,10 +4,10 @@ import logging
 from collections.abc import Mapping
 
 from slack.cluster.labels import API_VERSION
+from slack.health.reasons import MADE_WAY
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.planner.policy.spec import KIND
 from slack.process.logs import fields
-from slack.process.reasons import MADE_WAY
 from slack_operator.burst_eviction.burst_tracker import TrackedBurst
 from slack_operator.burst_eviction.policy_scopes import PolicyScope
 from slack_operator.placeholders.metrics import Metrics

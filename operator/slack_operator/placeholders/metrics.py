@@ -12,12 +12,12 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from slack.cluster.snapshot import CPU, MEMORY
+from slack.health.states import slack_state
 from slack.planner.model.cost import Cost
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.objective.amount import Why
 from slack.planner.objects.drift import Part
 from slack.process.metric_definition import BUILD_INFO, MetricDefinition
-from slack.process.states import slack_state
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders import metric_definitions

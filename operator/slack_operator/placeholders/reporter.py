@@ -13,6 +13,14 @@ from slack.cluster import wire
 from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.labels import API_VERSION
 from slack.cluster.snapshot import Placeholder
+from slack.health.reasons import (
+    FORM_CHANGED,
+    OWNERSHIP_TAKEN_BACK,
+    PLACEHOLDERS_DISPLACED,
+    REFILLING,
+    RESERVATION_CUT,
+    is_calm,
+)
 from slack.kube.apply import Writer, refusal_text
 from slack.kube.errors import WRITE_FAILURES, is_another_object
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
@@ -23,14 +31,6 @@ from slack.planner.objects.changed_pods import changes
 from slack.planner.policy.crd import PLURAL
 from slack.planner.policy.spec import KIND
 from slack.process.logs import fields
-from slack.process.reasons import (
-    FORM_CHANGED,
-    OWNERSHIP_TAKEN_BACK,
-    PLACEHOLDERS_DISPLACED,
-    REFILLING,
-    RESERVATION_CUT,
-    is_calm,
-)
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.actuator import TakenBack

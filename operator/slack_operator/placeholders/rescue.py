@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
+from slack.health.reasons import PREEMPTION_RESCUED
 from slack.kube.apply import Writer
 from slack.kube.breaker import WritesPaused
 from slack.kube.errors import ApiError, KubeError, Stopped
@@ -17,7 +18,6 @@ from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
 from slack.kube.retry import RetryBackoff
 from slack.process.logs import fields
-from slack.process.reasons import PREEMPTION_RESCUED
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.hang_versions import may_hang
 from slack_operator.placeholders.hangs import PATIENCE_SECONDS, Hang

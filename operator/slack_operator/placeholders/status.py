@@ -14,13 +14,13 @@ from typing import Any
 
 from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY, IntArray
+from slack.health.reasons import REFILL_LASTS, REFILLING
+from slack.health.states import slack_state
 from slack.planner.model.cost import Cost, figure
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.model.wanted_by import Source
 from slack.planner.objective.why_text import why_text
 from slack.planner.policy.scale import selector_of
-from slack.process.reasons import REFILL_LASTS, REFILLING
-from slack.process.states import slack_state
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.placeholders.spared import Spared
 from slack_operator.runtime.conditions import Status, with_times

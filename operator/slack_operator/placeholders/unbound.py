@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
+from slack.health.reasons import PENDING_ON_PURPOSE
 from slack.kube.apply import STRATEGIC_MERGE
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
@@ -29,7 +30,6 @@ from slack.planner.model.result import PolicyPlan
 from slack.planner.objects.manifests import replica_set_name
 from slack.process.contests import Contests, Verdict
 from slack.process.outages import Outages
-from slack.process.reasons import PENDING_ON_PURPOSE
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
 from slack_operator.placeholders.cluster_view import ClusterView, Observation

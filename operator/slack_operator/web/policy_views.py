@@ -6,10 +6,11 @@ from typing import Any
 from slack.cluster.hold import Hold
 from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY
+from slack.health.reasons import advice_on
+from slack.health.states import slack_state
 from slack.planner.model.cost import Cost
 from slack.planner.model.result import ConditionType, PolicyPlan
-from slack.process.reasons import Level, advice_on
-from slack.process.states import slack_state
+from slack.process.reasons import Level
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.placeholders.status import MAX_UNCOVERED, lasting, rate_text, whole_nodes, why_of

@@ -1,6 +1,6 @@
 """All that the page shows but nodes and timeline, made of the last reconciliation and the last one with figures."""
 
-from slack.process.reasons import OPERATOR_ABSENT, advice_on
+from slack.health.reasons import OPERATOR_ABSENT, advice_on
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.web.documents import DisplacedView, PageDocument
 from slack_operator.web.load import LoadView

@@ -4,7 +4,8 @@ to do about it. The reasons' words are those of `resource-slack status`.
 
 from html import escape
 
-from slack.process.reasons import REASONS, Level, advice_on, reason
+from slack.health.reasons import reason
+from slack.process.reasons import Level, Reason
 from slack.schema.conditions import is_trouble
 from slack_operator.placeholders.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.status import (
@@ -14,6 +15,7 @@ from slack_operator.placeholders.status import (
     STALLED,
     VIEW_STALE,
 )
+from slack_operator.web.reasons import REASONS
 
 _SAID = {
     "Ready": ("Accepted and acted upon", "Not acted upon"),
@@ -56,7 +58,7 @@ def level_of(condition_type: str, status: str, reason_name: str) -> Level:
 
 def help_page(namespace: str) -> str:
     """Return what every reason means and what to do about it: what the page's links lead to, with an anchor each."""
-    entries = "".join(_entry(known.name, namespace) for known in REASONS if known.about in _ABOUT)
+    entries = "".join(_entry(known, namespace) for known in REASONS if known.about in _ABOUT)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -70,13 +72,11 @@ def help_page(namespace: str) -> str:
     )
 
 
-def _entry(name: str, namespace: str) -> str:
-    known = reason(name)
-    assert known is not None
-    advice = advice_on(name, namespace)
+def _entry(known: Reason, namespace: str) -> str:
+    advice = known.advice_in(namespace)
     todo = f"<dd><strong>What to do:</strong> {escape(advice)}</dd>" if advice else ""
     stands = ", ".join(known.on) or ("of no object" if known.about == "Lease" else f"an Event on a {known.about}")
     return (
-        f'<div id="{name}" class="reason"><dt>{name} <span class="muted small">{escape(stands)}</span></dt>'
+        f'<div id="{known.name}" class="reason"><dt>{known.name} <span class="muted small">{escape(stands)}</span></dt>'
         f"<dd>{escape(known.meaning)}</dd>{todo}</div>"
     )

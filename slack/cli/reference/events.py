@@ -1,7 +1,8 @@
-"""The reference of conditions and Events: every reason, what it means, what to do. From `slack.process.reasons`."""
+"""The reference of conditions and Events: every reason, its meaning, what to do. From `slack_operator.web.reasons`."""
 
 from slack.cli.reference.markdown import head, table
-from slack.process.reasons import REASONS, Level, Reason
+from slack.process.reasons import Level, Reason
+from slack_operator.web.reasons import REASONS
 
 _TEXT = """
 The operator says what it finds in conditions of a SlackPolicy's status, and in an Event when a condition turns. Both
@@ -150,7 +151,7 @@ _LEVELS = {
 def page() -> str:
     """Return the whole page."""
     parts = [
-        head("Conditions and Events", "slack/process/reasons.py", _TEXT),
+        head("Conditions and Events", "operator/slack_operator/web/reasons.py", _TEXT),
         f"\n{table(('condition', 'good', 'what it says'), _CONDITIONS)}",
         _TOOLS,
         f"\n{table(('what happens', '`Ready`', '`SlackSatisfied`', 'kstatus'), _LIFE)}",

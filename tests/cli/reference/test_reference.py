@@ -12,11 +12,11 @@ from slack.audit.api.crd import policy_crd, report_crd
 from slack.cli.commands import app
 from slack.cli.reference.command import ReferenceSubject, render_page
 from slack.planner.policy.crd import crd
-from slack.process.reasons import REASONS
 from slack.process.settings import declared_settings
 from slack_operator.auditor.agent.settings import AgentSettings
 from slack_operator.auditor.controller.settings import ControllerSettings
 from slack_operator.settings import OperatorSettings
+from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "reference"

@@ -8,8 +8,8 @@ import pytest
 
 from slack.cluster import wire
 from slack.cluster.hold import UNBOUND_SCHEDULER
+from slack.health.reasons import FORM_CHANGED
 from slack.kube.errors import ApiError
-from slack.process.reasons import FORM_CHANGED
 from slack_operator.placeholders.autoscalers import KNOWN_BY_EVENTS, Autoscaler, Recognition
 from slack_operator.placeholders.forms import FIRST_RETRY_SECONDS
 from tests.operator.fakes import Json, World, policy

@@ -10,11 +10,12 @@ import pytest
 from slack.cluster.hold import Hold
 from slack.health.answer import Health
 from slack.health.observation import ObservedPlaceholder, StatusObservation
+from slack.health.reasons import advice_on
 from slack.health.verdict import assess
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.rules import Alert
 from slack.planner.policy.status_schema import PRINTER_COLUMNS
-from slack.process.reasons import Level, advice_on
+from slack.process.reasons import Level
 from slack_operator.web.documents import PageDocument
 from slack_operator.web.page_state import About, PageState
 from slack_operator.web.state import state_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slack.process.reasons import RESERVATION_CUT
+from slack.health.reasons import RESERVATION_CUT
 from slack_operator.web import explaining
 from tests.operator.fakes import World, pod, policy
 from tests.operator.placeholders.test_loop import world

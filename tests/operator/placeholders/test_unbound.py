@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
+from slack.health.reasons import PENDING_ON_PURPOSE
 from slack.kube.errors import ApiError
 from slack.process.contests import WINDOW_SECONDS, WRITES_BACK
-from slack.process.reasons import PENDING_ON_PURPOSE
 from slack_operator.placeholders import unbound
 from slack_operator.placeholders.autoscalers import Autoscaler
 from slack_operator.placeholders.forms import Forms

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from slack.health.reasons import PLACEHOLDERS_DISPLACED
 from slack.kube.apply import Writer
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Unreachable
@@ -15,7 +16,6 @@ from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.retry import retrying
 from slack.process import logs
 from slack.process.logs import LogFormat, LogLevel
-from slack.process.reasons import PLACEHOLDERS_DISPLACED
 from tests.kube.fake_api import FakeApi as ServedApi
 from tests.kube.fake_api import Reply, eventually
 from tests.operator.fakes import NAMESPACE, policy

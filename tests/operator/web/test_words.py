@@ -1,8 +1,9 @@
 """The page's words for conditions and reasons: none is missing, and the remedy is the one of `status`."""
 
 from slack.planner.model.result import ConditionType
-from slack.process.reasons import REASONS, Level
+from slack.process.reasons import Level
 from slack.schema.conditions import GOOD_WHEN_TRUE
+from slack_operator.web.reasons import REASONS
 from slack_operator.web.words import condition_text, help_page, level_of
 from tests.cases import run_for_each
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from slack.cluster.node_prices import NO_PRICES, NodePrices, parse_prices
+from slack.health.reasons import reason
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.objective.amount import Amount, Why
 from slack.planner.plan import plan
-from slack.process.reasons import reason
 from tests.cluster.build import Json, node
 from tests.planner.scenes import policy_of, replicas, snapshot_of
 

@@ -29,7 +29,6 @@ from slack.kube.errors import ApiError
 from slack.kube.events import EventKind, EventRecorder
 from slack.process.logs import fields
 from slack.process.outages import Outages
-from slack.process.reasons import CPU_LIMIT_RAISED, CPU_LIMIT_RESTORED, CPU_LIMIT_WOULD_RISE
 from slack_operator.auditor.controller import bursts
 from slack_operator.auditor.controller.aggregation import Findings, container_findings
 from slack_operator.auditor.controller.cluster_view import ClusterView
@@ -38,6 +37,7 @@ from slack_operator.auditor.controller.event_reporter import about
 from slack_operator.auditor.controller.limit_record import LimitRecord
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.policy_status import Enforcement
+from slack_operator.auditor.controller.reasons import CPU_LIMIT_RAISED, CPU_LIMIT_RESTORED, CPU_LIMIT_WOULD_RISE
 from slack_operator.auditor.controller.resizer import Resizer, is_gone, other_object
 from slack_operator.runtime.steady_clock import steady
 

@@ -12,8 +12,8 @@ from slack.audit.findings.finding import Severity
 from slack.audit.findings.sample import Level
 from slack.audit.sources.pods import PodFacts
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
-from slack.process.reasons import CPU_THROTTLING_HIGH
 from slack_operator.auditor.controller.aggregation import NamedFinding
+from slack_operator.auditor.controller.reasons import CPU_THROTTLING_HIGH
 
 EVERY_SECONDS = 3600.0
 MAX_EVENTS = 100

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Final, Protocol
 
 from slack.kube.events import EventKind, ObjectRef
-from slack.process.reasons import DEPENDS_ON_REFUSED, START_FORCED, START_PERMIT_SKIPPED, START_TIMED_OUT
 from slack_operator.throttler.agent.node_pods import NodePod
+from slack_operator.throttler.reasons import DEPENDS_ON_REFUSED, START_FORCED, START_PERMIT_SKIPPED, START_TIMED_OUT
 
 BURST: Final = 20
 """Events on single pods at once; then one more every `REFILL_SECONDS`."""

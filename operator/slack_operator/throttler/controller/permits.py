@@ -18,7 +18,6 @@ from slack.kube.events import EventKind, ObjectRef
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.process.outages import Outages
-from slack.process.reasons import PERMIT_NOT_WRITTEN, START_PERMIT_SKIPPED
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
 from slack.supervision.threads import SupervisedThread
@@ -29,6 +28,7 @@ from slack_operator.runtime.conditions import rfc3339
 from slack_operator.throttler.controller.held_pods import HeldPods
 from slack_operator.throttler.controller.metrics import FAILED, GRANTED, OPENED, REFUSED
 from slack_operator.throttler.controller.permit_writing import let_in
+from slack_operator.throttler.reasons import PERMIT_NOT_WRITTEN, START_PERMIT_SKIPPED
 
 log = logging.getLogger(__name__)
 

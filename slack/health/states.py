@@ -7,7 +7,8 @@ first, the cause before what follows from it; where nothing is, what SlackSatisf
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slack.process.reasons import Level, advice_on, reason
+from slack.health.reasons import advice_on, reason
+from slack.process.reasons import Level
 
 UNKNOWN = "Unknown"
 """Before anything was planned."""

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from slack.health.reasons import REFILL_LASTS, reason
 from slack.planner.model.result import ConditionType
 from slack.planner.rollout import backoff
-from slack.process.reasons import REASONS, REFILL_LASTS, Level, reason
+from slack.process.reasons import Level
 from slack.schema.conditions import GOOD_WHEN_TRUE
 from slack_operator.auditor.controller.policy_status import (
     ENFORCEMENT_BLOCKED,
@@ -26,6 +27,7 @@ from slack_operator.placeholders.status import (
     STALLED,
     VIEW_STALE,
 )
+from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,7 +1,8 @@
 """How slack is, in a word and in a few."""
 
-from slack.process.reasons import REASONS, Level
-from slack.process.states import slack_state
+from slack.health.reasons import REASONS
+from slack.health.states import slack_state
+from slack.process.reasons import Level
 from tests.cases import run_for_each
 
 TROUBLES = [known for known in REASONS if known.level is Level.TROUBLE and known.on and known.about == "SlackPolicy"]

@@ -1,0 +1,8 @@
+"""Every reason of every process: the page and the reference of conditions and Events explain them in this order."""
+
+from slack.health import reasons as health
+from slack_operator.auditor.controller import reasons as auditor
+from slack_operator.demand import reasons as demand
+from slack_operator.throttler import reasons as throttler
+
+REASONS = (*health.REASONS, *auditor.REASONS, *throttler.REASONS, *demand.REASONS)
