@@ -13,8 +13,8 @@ VALUES  := charts/resource-slack/values.schema.json
 PLAIN   := deploy/operator.yaml
 SCHEMAS := plan explain status simulate tune load load-watcher score throttler-status throttler-explain throttler-check throttler-simulate throttler-release demand-top demand-explain demand-replay migrate uninstall record audit audit-explain audit-kernel version
 REFS    := scenario slackpolicy cpuauditpolicy cpuauditreport throttlepolicy throttler activationpool activationquota flags metrics events load-watcher demand-lines
-RULES   := charts/resource-slack/rules/resource-slack.yaml
-BOARD   := charts/resource-slack/dashboards/resource-slack.json
+RULES   := slack/monitoring/rules.yaml charts/resource-slack/rules/resource-slack.yaml
+BOARDS  := slack/monitoring/dashboard.json charts/resource-slack/dashboards/resource-slack.json
 BURST   := examples/scenarios/burst.yaml
 PICTURE := .cache/demo/burst.png
 # --at: the time at which the example cluster was written, so that the demo shows the same every day.
@@ -168,13 +168,15 @@ check-crds: $(READY)
 
 check-reference: $(READY)
 	@$(call say,'check: the references are what the code says')
-	@for name in $(REFS); do $(BIN)/resource-slack reference $$name | cmp --silent - docs/reference/$$name.md || \
+	@for name in $(REFS); do $(BIN)/python -m tools.reference $$name | cmp --silent - docs/reference/$$name.md || \
 	  { echo "docs/reference/$$name.md is not up to date; run: make reference" >&2; exit 1; }; done
 
 check-monitoring: $(READY)
-	@$(call say,'check: rules and dashboard are what slack/monitoring says')
-	@$(BIN)/resource-slack monitoring rules | cmp --silent - $(RULES) || { echo '$(RULES) is not up to date; run: make monitoring' >&2; exit 1; }
-	@$(BIN)/resource-slack monitoring dashboard | cmp --silent - $(BOARD) || { echo '$(BOARD) is not up to date; run: make monitoring' >&2; exit 1; }
+	@$(call say,'check: rules and dashboard are what tools/monitoring says')
+	@for file in $(RULES); do $(BIN)/python -m tools.monitoring rules | cmp --silent - $$file || \
+	  { echo "$$file is not up to date; run: make monitoring" >&2; exit 1; }; done
+	@for file in $(BOARDS); do $(BIN)/python -m tools.monitoring dashboard | cmp --silent - $$file || \
+	  { echo "$$file is not up to date; run: make monitoring" >&2; exit 1; }; done
 
 check-pages: $(READY)
 	@$(call say,'check: pages name what is there')
@@ -297,16 +299,16 @@ deploy: $(READY)
 
 reference: $(READY)
 	@mkdir -p docs/reference
-	@for name in $(REFS); do $(BIN)/resource-slack reference $$name > docs/reference/$$name.new && \
+	@for name in $(REFS); do $(BIN)/python -m tools.reference $$name > docs/reference/$$name.new && \
 	  mv docs/reference/$$name.new docs/reference/$$name.md || exit 1; done
 	@mkdir -p docs/reference/schemas
 	@for name in $(SCHEMAS); do $(BIN)/resource-slack schema $$name > docs/reference/schemas/$$name.new && \
 	  mv docs/reference/schemas/$$name.new docs/reference/schemas/$$name.json || exit 1; done
 
 monitoring: $(READY)
-	@mkdir -p $(dir $(RULES)) $(dir $(BOARD))
-	@$(BIN)/resource-slack monitoring rules > $(RULES).new && mv $(RULES).new $(RULES)
-	@$(BIN)/resource-slack monitoring dashboard > $(BOARD).new && mv $(BOARD).new $(BOARD)
+	@mkdir -p $(dir $(RULES)) $(dir $(BOARDS))
+	@for file in $(RULES); do $(BIN)/python -m tools.monitoring rules > $$file.new && mv $$file.new $$file || exit 1; done
+	@for file in $(BOARDS); do $(BIN)/python -m tools.monitoring dashboard > $$file.new && mv $$file.new $$file || exit 1; done
 
 # With fixed seeds and counters: the same code draws the same bytes.
 pictures: $(READY)

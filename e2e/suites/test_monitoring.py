@@ -28,15 +28,15 @@ from e2e.harness.processes import Program
 from e2e.harness.product import audit_controller
 from e2e.harness.product.full_machines import create_three_busy_nodes
 from e2e.harness.product.operator import Operator, binding_seconds, policy, wait_until_placed
-from slack.monitoring import audit, demand, load_watcher, scoring, throttler
-from slack.monitoring.catalog import GROUPS
-from slack.monitoring.dashboard import dashboard
-from slack.monitoring.rules import alerts, recordings, rule_file
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.placeholders.metrics import described
 from tests.audit.tree import TREES, unpack
-from tests.monitoring.promql import family_of, metric_names
 from tests.operator import on_call
+from tests.tools.monitoring.promql import family_of, metric_names
+from tools.monitoring import audit, demand, load_watcher, scoring, throttler
+from tools.monitoring.catalog import GROUPS
+from tools.monitoring.dashboard import dashboard
+from tools.monitoring.rules import alerts, recordings, rule_file
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "charts" / "resource-slack" / "rules" / "resource-slack.yaml"

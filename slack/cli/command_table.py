@@ -97,12 +97,6 @@ ENTRIES = (
         "Print a script that completes commands, flags, values and names of policies.",
     ),
     CommandEntry(
-        "reference",
-        "slack.cli.reference.command",
-        SELF,
-        "Print a reference as Markdown: of a kind, of scenarios, of flags, of metrics, or of Events and conditions.",
-    ),
-    CommandEntry(
         "schema",
         "slack.cli.schema",
         SELF,

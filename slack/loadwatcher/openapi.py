@@ -5,20 +5,6 @@ from typing import Any
 from slack.loadwatcher.encoding import ReportFormat
 from slack.loadwatcher.payload import WINDOWS, MetricType, Rollup
 
-SLIPS = (
-    "`patternProperties` of its `data` is `^[0-9]+$`, which no name of a node matches: nothing below it is checked. "
-    "Here any name is meant.",
-    "`value` is an integer in its schema; averages and deviations are not. Here it is a number, of percent.",
-    "`items` of its `metrics` is a list of two schemas, which in JSON schema means the first two places. Here it is "
-    "one schema for all.",
-    "`tags` and `metadata` of the example's second node stand beside the node instead of in it. Here they are in it; "
-    "what stands beside nodes is not read.",
-    "The timestamp of its example is 35 minutes after its window's end. Here both are those of the fetch.",
-    "It says `type` for the resource, and `rollup` for average or deviation; upstream's code says `operator` for the "
-    "latter and `rollup` for the window. Both are read; `--format` says which is written.",
-)
-"""Where the proposal's schema and example say other than they mean."""
-
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 _WINDOW = {
     "name": "window",

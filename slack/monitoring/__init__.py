@@ -1,1 +1,1 @@
-"""What Prometheus and Grafana are to make of the operator's metrics: rules, alerts and a dashboard, as data."""
+"""The rules for Prometheus and the dashboard for Grafana, as the files that `resource-slack monitoring` prints."""

@@ -9,7 +9,20 @@ from pathlib import Path
 from tests.docs.pages import DOCS, ROOT, headings, name_of
 from tests.docs.test_names import absent
 
-ROOMS = ("slack", "operator", "tests", "e2e", "benchmarks", "charts", "deploy", "examples", "fuzz", "docs", ".ci")
+ROOMS = (
+    "slack",
+    "operator",
+    "tests",
+    "e2e",
+    "benchmarks",
+    "tools",
+    "charts",
+    "deploy",
+    "examples",
+    "fuzz",
+    "docs",
+    ".ci",
+)
 KINDS = {".py", ".sh", ".yaml", ".yml", ".toml", ".tpl", ".go", ".txt", ".in", ""}
 FILES = [
     path

@@ -15,14 +15,14 @@ from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FA
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
 from tests.cases import run_for_each
 from tests.docs.pages import PAGES, ROOT, blocks, inline_code, name_of, prose
-from tests.monitoring.promql import family_of
+from tests.tools.monitoring.promql import family_of
 
 GENERATED = [
     *sorted((ROOT / "charts" / "resource-slack").rglob("*.json")),
     *sorted((ROOT / "charts" / "resource-slack").rglob("*.yaml")),
     *sorted((ROOT / "e2e" / "monitoring").glob("*.yaml")),
 ]
-CODE = ("slack", "operator", "tests", "e2e", "benchmarks", "fuzz", "charts", "docs")
+CODE = ("slack", "operator", "tests", "e2e", "benchmarks", "tools", "fuzz", "charts", "docs")
 EXPORTED = {
     family.name
     for family in (
@@ -39,11 +39,11 @@ EXPORTED = {
 FORMER = {"CHANGELOG.md": "slack_cfs_"}
 """Pages that tell of former metrics, and how those began."""
 
-_TOP = "slack|operator|tests|e2e|benchmarks|charts|deploy|docs|examples|fuzz|requirements|\\.ci"
+_TOP = "slack|operator|tests|e2e|benchmarks|tools|charts|deploy|docs|examples|fuzz|requirements|\\.ci"
 _PATH = re.compile(rf"(?<![\w/.:-])((?:{_TOP})/[\w./*{{}},-]*)")
 _DEPLOYMENT = re.compile(r"deploy/[\w-]+(/[\w-]+)?")
 """`deploy/api` is a Deployment; the folder has files with an ending."""
-_MODULE = re.compile(r"(?<![\w/.-])((?:slack|slack_operator|tests|e2e|benchmarks)(?:\.[a-zA-Z_]\w*)+)(?![\w/-])")
+_MODULE = re.compile(r"(?<![\w/.-])((?:slack|slack_operator|tests|e2e|benchmarks|tools)(?:\.[a-zA-Z_]\w*)+)(?![\w/-])")
 _FILE = re.compile(r"(?<![\w/.-])(\w+\.py)\b")
 _METRIC = re.compile(r"\bslack_[a-z_]+\b\*?")
 _TARGET = re.compile(r"\bmake ((?:[a-z][a-z0-9-]* ?)+)")

@@ -23,8 +23,6 @@ from slack.audit.api.policy import Mode, parse_audit_policy
 from slack.cli.commands import app
 from slack.cluster.hold import ReleaseNodes
 from slack.demand.policy import POOL_KIND, QUOTA_KIND
-from slack.monitoring.catalog import GROUPS
-from slack.monitoring.rules import alerts
 from slack.planner.model.result import ConditionType
 from slack.planner.policy.history import HISTORY_KIND
 from slack.planner.policy.scale import SCALE_KIND
@@ -48,6 +46,8 @@ from slack_operator.throttler.gate import probe_server
 from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, inline_code, links, name_of, prose
+from tools.monitoring.catalog import GROUPS
+from tools.monitoring.rules import alerts
 
 PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
 CHART_NOTES = ROOT / "charts" / "resource-slack" / "templates" / "NOTES.txt"

@@ -11,7 +11,7 @@ from release.version import PLACES
 from tests.docs.pages import ROOT, inline_code, name_of, section
 
 PAGE = ROOT / "CONTRIBUTING.md"
-PRODUCT = ("slack", "operator", "charts", "examples", "docs/reference", "e2e/monitoring")
+PRODUCT = ("slack", "operator", "charts", "examples", "docs/reference", "e2e/monitoring", "tools")
 """Where a forgotten file is a fault: what runs, what is installed, what is generated."""
 ALONE = ("Makefile", "pyproject.toml", "Dockerfile")
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+|\w+\.(?:md|toml)|Makefile|Dockerfile")
@@ -90,6 +90,7 @@ GENERATED = {
     *("docs/reference/audit.md", "docs/reference/cpuauditpolicy.md", "docs/reference/cpuauditreport.md"),
     *("docs/reference/flags.md", "docs/reference/metrics.md", "docs/reference/events.md"),
     *("charts/resource-slack/rules/resource-slack.yaml", "charts/resource-slack/dashboards/resource-slack.json"),
+    *("slack/monitoring/rules.yaml", "slack/monitoring/dashboard.json"),
 }
 """What `make reference` and `make monitoring` write, whichever recipe it was."""
 

@@ -95,7 +95,7 @@ def simulate(
     """Play a scenario: how fast its pods start, and what that costs.
 
     The planner is the operator's own; scheduler and autoscaler are modelled. The same seeds give the same figures.
-    Every field of a scenario: [bold]resource-slack reference[/bold].
+    Every field of a scenario is in docs/reference/scenario.md.
 
     [bold]Examples[/bold]
 

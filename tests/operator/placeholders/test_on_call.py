@@ -12,8 +12,6 @@ from slack.health.answer import Health
 from slack.health.observation import ObservedPlaceholder, StatusObservation
 from slack.health.reasons import advice_on
 from slack.health.verdict import assess
-from slack.monitoring.catalog import GROUPS
-from slack.monitoring.rules import Alert
 from slack.planner.policy.status_schema import PRINTER_COLUMNS
 from slack.process.reasons import Level
 from slack_operator.web.documents import PageDocument
@@ -23,6 +21,8 @@ from tests.health.build import lease
 from tests.operator.fakes import NAMESPACE
 from tests.operator.on_call import SCENES, STEP_SECONDS, Scene, begun, play
 from tests.operator.placeholders.test_kstatus import Cluster
+from tools.monitoring.catalog import GROUPS
+from tools.monitoring.rules import Alert
 
 IN_BOTH_FORMS = pytest.mark.usefixtures("hold")
 ROOT = Path(__file__).resolve().parents[3]

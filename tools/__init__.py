@@ -1,0 +1,1 @@
+"""Generators of files that are committed: reference pages, Prometheus rules, the Grafana dashboard. Not installed."""

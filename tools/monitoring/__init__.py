@@ -1,0 +1,1 @@
+"""What Prometheus and Grafana are to make of the operator's metrics: rules, alerts and a dashboard, as data."""

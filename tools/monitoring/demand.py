@@ -1,0 +1,178 @@
+"""Container pools: alerts on pools that get no container, and the row of the dashboard.
+
+Only the leader has figures of pools, and their `namespace` is the pool's own (scraped with `honorLabels`); what is of
+the process itself has the namespace that it runs in.
+"""
+
+from tools.monitoring.expressions import SOURCE
+from tools.monitoring.panels import Panel, PanelRow, Query
+from tools.monitoring.rules import Alert, AlertSeverity
+
+_RATE = "$__rate_interval"
+_POOL = "cluster, job, namespace, pool"
+_NAMED = "{{ $labels.namespace }}/{{ $labels.pool }}"
+
+
+def _of_pools(metric: str, matchers: str = "") -> str:
+    return f"max by ({_POOL}) (demand_{metric}{matchers})"
+
+
+def _of_pools_and(label: str, metric: str) -> str:
+    return f"max by ({_POOL}, {label}) (demand_{metric})"
+
+
+def _quantile(share: float, metric: str) -> str:
+    return f"histogram_quantile({share:g}, sum by (le) (rate(demand_{metric}_bucket[{_RATE}])))"
+
+
+_UNMET = f"{_of_pools('unmet')} > 0"
+_READY = _of_pools("containers", '{state="ready"}')
+
+ALERTS = (
+    Alert(
+        "ResourceSlackDemandNoLeader",
+        f"sum by ({SOURCE}) (demand_leader) == 0",
+        AlertSeverity.CRITICAL,
+        "2m",
+        "No controller of container pools leads",
+        "Containers that are there go on, but none is made and none ends, whatever comes into their queues.",
+    ),
+    Alert(
+        "ResourceSlackDemandBrokerUnreachable",
+        f"max by ({SOURCE}) (demand_broker_reachable and on (cluster, job, instance) demand_leader == 1) == 0",
+        AlertSeverity.CRITICAL,
+        "2m",
+        "The broker of container pools does not answer",
+        "Without its figures nothing is decided: containers stay as they are, and the throttle endpoint lets "
+        "everything through.",
+    ),
+    Alert(
+        "ResourceSlackDemandStarving",
+        f"{_of_pools('oldest_message_seconds')} > 60 and on ({_POOL}) {_READY} == 0 unless on ({_POOL}) {_UNMET}",
+        AlertSeverity.WARNING,
+        "2m",
+        f"Nothing takes messages of {_NAMED}",
+        "The oldest has waited for {{ $value | humanizeDuration }}; the pool has no container that is ready, and it is "
+        "not for want of nodes.",
+    ),
+    Alert(
+        "ResourceSlackDemandCapacityShort",
+        _UNMET,
+        AlertSeverity.WARNING,
+        "10m",
+        f"No node has room for containers of {_NAMED}",
+        "{{ $value }} containers are wanted and cannot be had, for longer than a node usually takes.",
+    ),
+    Alert(
+        "ResourceSlackDemandCreationsFail",
+        f'sum by ({_POOL}) (increase(demand_creations_total{{result="failed"}}[15m])) >= 3',
+        AlertSeverity.WARNING,
+        "1m",
+        f"Containers of {_NAMED} do not get ready",
+        "{{ $value | humanize }} creations have failed in 15 minutes: refused, or not ready within creationTimeout.",
+    ),
+)
+
+
+def _queue_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Messages",
+            "Of all queues, by whether they wait or are run.",
+            (Query(f"sum by (state) ({_of_pools_and('state', 'queue_messages')})", "{{state}}"),),
+            "short",
+            decimals=0,
+            stacked=True,
+        ),
+        Panel(
+            "Oldest message",
+            "Of the ten pools whose messages have waited longest.",
+            (Query(f"topk(10, {_of_pools('oldest_message_seconds')})", "{{namespace}}/{{pool}}"),),
+            "s",
+        ),
+    )
+
+
+def _container_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Containers of pools",
+            "By state.",
+            (Query(f"sum by (state) ({_of_pools_and('state', 'containers')})", "{{state}}"),),
+            "short",
+            decimals=0,
+            stacked=True,
+        ),
+        Panel(
+            "Containers wanted",
+            "By all pools; those that no node has room for; and what slack is asked to hold for bursts.",
+            (
+                Query(f"sum({_of_pools('wanted')})", "wanted"),
+                Query(f"sum({_of_pools('unmet')})", "unmet"),
+                Query(f"sum({_of_pools('slack_pods')})", "for slack"),
+            ),
+            "short",
+            decimals=0,
+        ),
+        Panel(
+            "Creations",
+            "Containers that were made, by what became of them.",
+            (Query(f"sum by (result) (rate(demand_creations_total[{_RATE}]))", "{{result}}"),),
+            "ops",
+        ),
+        Panel(
+            "Time to be ready",
+            "From a container's creation until it can take messages.",
+            (
+                Query(_quantile(0.99, "creation_seconds"), "p99"),
+                Query(_quantile(0.5, "creation_seconds"), "p50"),
+            ),
+            "s",
+        ),
+    )
+
+
+def _run_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Runs",
+            "How long messages are run, as containers report it.",
+            (
+                Query(_quantile(0.99, "run_seconds"), "p99"),
+                Query(_quantile(0.5, "run_seconds"), "p50"),
+            ),
+            "s",
+        ),
+        Panel(
+            "Containers that ended",
+            "By why.",
+            (Query(f"sum by (reason) (rate(demand_evictions_total[{_RATE}]))", "{{reason}}"),),
+            "ops",
+        ),
+        Panel(
+            "Refused",
+            "Answers of 429, and pools that are throttled.",
+            (
+                Query(f"sum(rate(demand_rejected_total[{_RATE}]))", "429 a second"),
+                Query(f"sum({_of_pools('throttled')})", "pools throttled"),
+            ),
+            "short",
+        ),
+        Panel(
+            "Time of a tick",
+            "To read all queues and decide; longer than the tick, and decisions come late.",
+            (
+                Query(_quantile(0.99, "tick_seconds"), "p99"),
+                Query(_quantile(0.5, "tick_seconds"), "p50"),
+            ),
+            "s",
+        ),
+    )
+
+
+def row() -> PanelRow:
+    """What waits, what there is for it, and what cannot be had."""
+    return PanelRow(
+        "Container pools",
+        (*_queue_panels(), *_container_panels(), *_run_panels()),
+    )

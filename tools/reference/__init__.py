@@ -1,0 +1,1 @@
+"""`python -m tools.reference`: the generated pages of docs/reference, a module per subject."""
