@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 Value = str | int | float | None
 Row = Mapping[str, Value]
-_NUMBERS = {"x": "{:.1f}x", "ratio": "{:.2f}", "us": "{:.1f}", "s": "{:.2f}", "MiB": "{:,.0f}", "KiB": "{:.1f}"}
+_NUMBERS = {
+    **{"x": "{:.1f}x", "ratio": "{:.2f}", "us": "{:.1f}", "ms": "{:.1f}", "s": "{:.2f}"},
+    **{"MiB": "{:,.0f}", "KiB": "{:.1f}"},
+}
 """By a column's unit, which is the last word of its name; other numbers have no fraction."""
 
 

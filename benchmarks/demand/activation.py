@@ -12,14 +12,14 @@ import sys
 import time
 from collections.abc import Sequence
 
+from benchmarks.demand.measuring.endpoint import Endpoint
+from benchmarks.demand.measuring.load import at
+from benchmarks.demand.measuring.pools_side import PoolsSide
+from benchmarks.demand.measuring.processes import Processes
 from benchmarks.demand.real import broker
 from slack.demand.broker import QueueSettings
 from slack.demand.model import Creation, QueueKey
 from slack_operator.demand.brokers.opening import open_broker
-from slack_operator.demand.measuring.endpoint import Endpoint
-from slack_operator.demand.measuring.load import at
-from slack_operator.demand.measuring.pools_side import PoolsSide
-from slack_operator.demand.processes import Processes
 
 MESSAGES = 500
 RUNS = 5

@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.demand.measuring.comparison import MeasuredPair, Setting, compare
 from e2e.harness.brokers.servers import NatsServer
-from slack_operator.demand.measuring.comparison import MeasuredPair, Setting, compare
 
 TARGETS = (
     ("with creation of 0.7-1.3 s", (0.7, 1.3), 150.0),

@@ -23,13 +23,13 @@ from statistics import median
 from typing import Final
 
 from benchmarks.demand.best_refusal import CALM, MOST_REFUSED, NEARLY_FULL, OVERLOAD, Best
+from benchmarks.demand.simulation.events import Events
+from benchmarks.demand.simulation.load import PublishedLoad, SimulatedMessage, Traffic
+from benchmarks.demand.simulation.pools import PoolRules, SimulatedPools
+from benchmarks.demand.simulation.world import World
 from benchmarks.report import Report, Row, parser, say, show
 from slack.demand.broker import QueueLag
 from slack.demand.model import DEFAULT_STALE_MS, Guards, QueueKey
-from slack.demand.simulation.events import Events
-from slack.demand.simulation.load import PublishedLoad, SimulatedMessage, Traffic
-from slack.demand.simulation.pools import PoolRules, SimulatedPools
-from slack.demand.simulation.world import World
 from slack.demand.tick import TickInput, TickResult
 
 TICK_SECONDS: Final = 0.3

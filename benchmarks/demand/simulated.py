@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 
+from benchmarks.demand.simulation.load import LoadOutcome, PublishedLoad
+from benchmarks.demand.simulation.polled import Polling
+from benchmarks.demand.simulation.pools import PoolRules
+from benchmarks.demand.simulation.runs import run_old, run_polled, run_pools
+from benchmarks.demand.simulation.world import World
 from benchmarks.report import Report, Row, parser, say, show
 from slack.demand.model import Guards
-from slack.demand.simulation.load import LoadOutcome, PublishedLoad
-from slack.demand.simulation.polled import Polling
-from slack.demand.simulation.pools import PoolRules
-from slack.demand.simulation.runs import run_old, run_polled, run_pools
-from slack.demand.simulation.world import World
 
 WORDS = (("as written", "none"), ("+G1", "G1"), ("+G1 G2", "G1,G2"), ("+G1 G2 G3", "G1,G2,G3"))
 """The guards, one after the other on top of the table."""

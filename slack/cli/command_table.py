@@ -76,7 +76,7 @@ ENTRIES = (
         "demand",
         "slack.cli.demand.command",
         CLUSTER,
-        "Container pools that follow their queues: who gets containers and why, decided, measured, played, and run.",
+        "Container pools that follow their queues: who gets containers and why, decided, played, and run.",
     ),
     CommandEntry(
         "crd",

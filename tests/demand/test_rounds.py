@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.demand.simulation.events import Events
+from benchmarks.demand.simulation.load import PublishedLoad, Traffic
+from benchmarks.demand.simulation.pools import PoolRules, SimulatedPools
+from benchmarks.demand.simulation.runs import run_old, run_pools
+from benchmarks.demand.simulation.world import World
 from slack.demand.model import ContainerState, Guards, PoolSettings, QueueKey, QuotaSettings
-from slack.demand.simulation.events import Events
-from slack.demand.simulation.load import PublishedLoad, Traffic
-from slack.demand.simulation.pools import PoolRules, SimulatedPools
-from slack.demand.simulation.runs import run_old, run_pools
-from slack.demand.simulation.world import World
 from slack.demand.tick import PoolScheduler, TickInput
 from tests.demand.build import creating, key, lag, pool, ready, seen
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.demand.simulation.load import PublishedLoad
+from benchmarks.demand.simulation.polled import Polling
+from benchmarks.demand.simulation.runs import run_polled
+from benchmarks.demand.simulation.world import World
 from slack.demand.model import Clip, EndReason, Guards, PoolSettings, QueueKey, QueueState, QuotaSettings, Refusal
-from slack.demand.simulation.load import PublishedLoad
-from slack.demand.simulation.polled import Polling
-from slack.demand.simulation.runs import run_polled
-from slack.demand.simulation.world import World
 from slack.demand.tick import NodeRoom, PoolScheduler, TickResult
 from tests.demand.build import creating, key, lag, pool, ready, seen
 

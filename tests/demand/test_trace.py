@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
+from benchmarks.demand.simulation.events import Events
+from benchmarks.demand.simulation.load import PublishedLoad, Traffic
+from benchmarks.demand.simulation.pools import NAMESPACE, PoolRules, SimulatedPools
+from benchmarks.demand.simulation.world import World
 from slack.demand.model import Guards, PoolSettings, QuotaSettings
-from slack.demand.simulation.events import Events
-from slack.demand.simulation.load import PublishedLoad, Traffic
-from slack.demand.simulation.pools import NAMESPACE, PoolRules, SimulatedPools
-from slack.demand.simulation.world import World
 from slack.demand.tick import PoolScheduler, TickInput, TickResult
 from slack.demand.trace import (
     MOST_LINE_BYTES,

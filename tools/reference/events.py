@@ -1,6 +1,7 @@
 """The reference of conditions and Events: every reason, its meaning, what to do. From `slack_operator.web.reasons`."""
 
-from slack.process.reasons import REASONS, Level, Reason
+from slack.process.reasons import Level, Reason
+from slack_operator.web.reasons import REASONS
 from tools.reference.markdown import head, table
 
 _TEXT = """

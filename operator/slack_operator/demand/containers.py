@@ -1,4 +1,4 @@
-"""What the loop acts through: pods of a cluster, or processes of one node. Decisions are not made here."""
+"""What the loop acts through: pods of a cluster or, in benchmarks, processes of a node. It decides nothing."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

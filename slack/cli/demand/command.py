@@ -5,7 +5,6 @@ Only what gathers the subcommands is here; each loads what it needs when it runs
 
 import typer
 
-from slack.cli.demand.bench import bench
 from slack.cli.demand.decide import decide
 from slack.cli.demand.explain import explain
 from slack.cli.demand.processes import controller
@@ -19,7 +18,7 @@ app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def demand() -> None:
-    """Container pools that follow their queues: who gets containers and why, decided, measured, played, and run."""
+    """Container pools that follow their queues: who gets containers and why, decided, played, and run."""
 
 
 app.command(cls=Command)(decide)
@@ -28,4 +27,3 @@ app.command(cls=Command)(explain)
 app.command(cls=Command)(replay)
 app.command(cls=Command)(top)
 app.command(cls=Command)(controller)
-app.command(cls=Command)(bench)

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from benchmarks.demand.simulation.events import Events
+from benchmarks.demand.simulation.load import PublishedLoad, Traffic
+from benchmarks.demand.simulation.pools import PoolRules, SimulatedPools
+from benchmarks.demand.simulation.world import World
 from slack.demand.broker import QueueLag, QueueSettings
 from slack.demand.model import Creation, Ending, Guards, PoolContainer
 from slack.demand.reports import ContainerReport, encode_report
-from slack.demand.simulation.events import Events
-from slack.demand.simulation.load import PublishedLoad, Traffic
-from slack.demand.simulation.pools import PoolRules, SimulatedPools
-from slack.demand.simulation.world import World
 from slack.demand.tick import PoolScheduler, TickInput, TickResult
 from slack_operator.demand import loop as loop_module
 from slack_operator.demand import provisioning

@@ -21,6 +21,7 @@ from slack_operator.placeholders.status import PREEMPTION_STUCK, VIEW_STALE
 from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
 from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
+from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 from tests.tools.monitoring.promql import family_of, metric_names
 from tools.monitoring.__main__ import FILES
@@ -200,7 +201,7 @@ def test_the_generated_files_are_up_to_date() -> None:
         assert (ROOT / "slack" / "monitoring" / packaged).read_text(encoding="utf-8") == text, "run: make monitoring"
 
 
-@pytest.mark.parametrize("name", FILES)
+@run_for_each("name", FILES)
 def test_the_command_prints_the_packaged_file_byte_for_byte(name: str) -> None:
     result = CliRunner().invoke(app, ["monitoring", name])
     assert (result.exit_code, result.stdout) == (0, FILES[name]())

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 
+from benchmarks.demand.measuring.endpoint import Endpoint
+from benchmarks.demand.measuring.load import Clients, at
+from benchmarks.demand.measuring.old_side import OldSide
 from slack.demand.broker import PulledMessage
 from slack.demand.model import Creation, Ending, PoolContainer
-from slack_operator.demand.measuring.endpoint import Endpoint
-from slack_operator.demand.measuring.load import Clients, at
-from slack_operator.demand.measuring.old_side import OldSide
 from slack_operator.demand.proxy.loopback import LoopbackRunner
 from slack_operator.demand.proxy.runner import DONE
 from tests.operator.demand.memory_broker import MemoryBroker

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.demand.measuring.endpoint import Endpoint
+from benchmarks.demand.measuring.load import Clients, LoadMeasurement, Side
+from benchmarks.demand.measuring.old_side import OldSide
+from benchmarks.demand.measuring.pools_side import PoolsSide
+from benchmarks.demand.measuring.processes import Processes
 from slack.demand.broker import Broker
 from slack.demand.model import Creation, Guards
 from slack_operator.demand.brokers.opening import open_broker
-from slack_operator.demand.measuring.endpoint import Endpoint
-from slack_operator.demand.measuring.load import Clients, LoadMeasurement, Side
-from slack_operator.demand.measuring.old_side import OldSide
-from slack_operator.demand.measuring.pools_side import PoolsSide
-from slack_operator.demand.processes import Processes
 
 ACK_WAIT_SECONDS = 30.0
 Tell = Callable[[str, float, int], None]
@@ -71,7 +71,7 @@ async def measure(
     url: str, credentials_file: Path | None, setting: Setting, tell: Tell, *, old: bool
 ) -> LoadMeasurement:
     """Run one side in a namespace of its own, which is gone afterwards."""
-    broker = await open_broker(url, credentials_file, name="demand bench")
+    broker = await open_broker(url, credentials_file, name="benchmark")
     namespace = f"bench-{secrets.token_hex(4)}"
     clients = Clients(setting.actions, setting.clients, setting.seed)
     side: Side | None = None

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.demand.measuring import processes as module
+from benchmarks.demand.measuring.processes import Processes
 from slack.demand.model import ContainerState, Creation, Ending, EndReason, QueueKey
-from slack_operator.demand import processes as module
-from slack_operator.demand.processes import Processes
 
 KEY = QueueKey("media", "thumb")
 SAYS_READY = """

@@ -5,12 +5,12 @@ Usage:
     outcome.per_second, outcome.percentile(99)
 """
 
-from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import LoadOutcome, PublishedLoad, Traffic
-from slack.demand.simulation.old_scheduler import OldScheduler
-from slack.demand.simulation.polled import Polled, Polling
-from slack.demand.simulation.pools import PoolRules, SimulatedPools
-from slack.demand.simulation.world import World
+from benchmarks.demand.simulation.events import Events, Generator
+from benchmarks.demand.simulation.load import LoadOutcome, PublishedLoad, Traffic
+from benchmarks.demand.simulation.old_scheduler import OldScheduler
+from benchmarks.demand.simulation.polled import Polled, Polling
+from benchmarks.demand.simulation.pools import PoolRules, SimulatedPools
+from benchmarks.demand.simulation.world import World
 
 
 def run_old(world: World, load: PublishedLoad, random: Generator) -> LoadOutcome:

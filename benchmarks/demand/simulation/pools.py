@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
+from benchmarks.demand.simulation.events import Events, Generator
+from benchmarks.demand.simulation.load import SimulatedMessage, Traffic
+from benchmarks.demand.simulation.runtime import SimulatedRuntime
+from benchmarks.demand.simulation.world import World
 from slack.demand.model import Guards, PoolSettings, QueueKey, QuotaSettings
-from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import SimulatedMessage, Traffic
-from slack.demand.simulation.runtime import SimulatedRuntime
-from slack.demand.simulation.world import World
 from slack.demand.tick import NodeRoom, PoolScheduler, TickInput, TickResult
 
 NAMESPACE = "sim"

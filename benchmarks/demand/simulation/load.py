@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from slack.demand.simulation.events import Events, Generator
+from benchmarks.demand.simulation.events import Events, Generator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

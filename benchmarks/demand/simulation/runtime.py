@@ -2,11 +2,11 @@
 
 from collections import deque
 
+from benchmarks.demand.simulation.events import Events, Generator
+from benchmarks.demand.simulation.load import SimulatedMessage, Traffic
+from benchmarks.demand.simulation.world import World
 from slack.demand.broker import QueueLag
 from slack.demand.model import ContainerState, Creation, PoolContainer
-from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import SimulatedMessage, Traffic
-from slack.demand.simulation.world import World
 
 REPORT_SECONDS = 0.5
 """A container tells of its runs at most so often."""

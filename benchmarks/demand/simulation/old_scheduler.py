@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from math import gcd
 from zlib import crc32
 
-from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import SimulatedMessage, Traffic
-from slack.demand.simulation.world import World
+from benchmarks.demand.simulation.events import Events, Generator
+from benchmarks.demand.simulation.load import SimulatedMessage, Traffic
+from benchmarks.demand.simulation.world import World
 
 
 @dataclass(slots=True, eq=False)

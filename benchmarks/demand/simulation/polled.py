@@ -7,11 +7,11 @@ From none to one at a poll that finds messages; beyond one as many as the lag as
 from dataclasses import dataclass
 from math import ceil
 
+from benchmarks.demand.simulation.events import Events, Generator
+from benchmarks.demand.simulation.load import SimulatedMessage, Traffic
+from benchmarks.demand.simulation.runtime import SimulatedRuntime
+from benchmarks.demand.simulation.world import World
 from slack.demand.model import Creation, QueueKey
-from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import SimulatedMessage, Traffic
-from slack.demand.simulation.runtime import SimulatedRuntime
-from slack.demand.simulation.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
