@@ -1,8 +1,8 @@
 """Coverage-guided fuzzing of what the throttler reads from others. `make fuzz` runs it.
 
-What a gate says, what an agent says to a gate and to the controller, and the annotation with a pod's dependencies: each
-is read, or refused with the reader's own error. What was read can be said again and is then the same, is as bounded as
-the protocol has it, and an order of starts never has a container before one that it depends on.
+What a gate says, what an agent says to the controller, and the annotation with a pod's dependencies: each is read, or
+refused with the reader's own error. What was read can be said again and is then the same, is as bounded as the protocol
+has it, and an order of starts never has a container before one that it depends on.
 """
 
 import atheris
@@ -20,16 +20,15 @@ _NAMES = ("a", "b", "c")
 
 
 def try_lines(data: bytes) -> None:
-    """What goes between gate and agent, either way."""
-    for read in (protocol.from_gate, protocol.from_agent):
-        try:
-            found = read(data)
-        except InvalidThrottlerMessage:
-            continue
-        line = protocol.encode_line(found)
-        assert line.endswith(b"\n")
-        assert line.count(b"\n") == 1
-        assert read(line) == found
+    """What a gate says to an agent."""
+    try:
+        found = protocol.from_gate(data)
+    except InvalidThrottlerMessage:
+        return
+    line = protocol.encode_line(found)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert protocol.from_gate(line) == found
 
 
 def try_report(data: bytes) -> None:

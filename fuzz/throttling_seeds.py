@@ -7,11 +7,6 @@ def seeds() -> dict[str, bytes]:
     return {
         "hello": b'{"type":"hello","token":"t","version":1}',
         "ask": b'{"type":"ask","container":"c","start":1,"depends_on":["b"],"opened_seconds":61.5,"instance":"i"}',
-        "withdraw": b'{"type":"withdraw","container":"c","start":1,"instance":"i"}',
-        "blind": b'{"type":"blind","container":"c","reason":"r"}',
-        "granted": b'{"type":"granted","container":"c","start":1,"at":2.5,"deadline":9,"forced":true,"reason":"r"}',
-        "wait": b'{"type":"wait","container":"c","state":"blocked","position":2,"reason":"r","until":3}',
-        "welcome": b'{"type":"welcome","fail_open_after_seconds":5,"gate_restarts":false,"authority":"pem"}',
         "report": b'{"node":"a","at":1,"slots":2,"counts":{"pending":1},"granted":3,"containers":[%s]}' % row,
         "answer": b'{"version":1,"every_seconds":5}',
         "depends on": b'{"c":["a","b"],"b":["a"]}',

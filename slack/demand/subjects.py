@@ -14,7 +14,6 @@ from slack.errors import InvalidInput
 FIRST: Final = "act"
 MOST_MEMORY_MIB: Final = 1 << 24
 """16 TiB."""
-MOST_KAFKA_TOPIC: Final = 249
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 
 

@@ -74,9 +74,3 @@ def after(state: State, change: Change) -> State:
         return TRANSITIONS[state, change]
     except KeyError:
         raise InvalidChange(f"a container that is {state} cannot be {change}") from None
-
-
-def pod_state(states: Mapping[str, State]) -> State:
-    """Return a pod's state: starting if any container is, ready if all are; else the state furthest from ready."""
-    order = (State.STARTING, State.FAILED, State.DOWNLOADING, State.BLOCKED, State.PENDING, State.READY)
-    return next((state for state in order if state in states.values()), State.READY)

@@ -163,7 +163,6 @@ FromGate = Hello | StartRequest | Written | Ping | Pong
 FromAgent = Welcome | Granted | Wait | Withdraw | Blind | RequestRefused | Ping | Pong
 
 _FROM_GATE: "Final[msgspec.json.Decoder[FromGate]]" = msgspec.json.Decoder(FromGate)
-_FROM_AGENT: "Final[msgspec.json.Decoder[FromAgent]]" = msgspec.json.Decoder(FromAgent)
 
 
 def encode_line(message: FromGate | FromAgent) -> bytes:
@@ -178,15 +177,6 @@ def from_gate(line: bytes) -> FromGate:
         InvalidThrottlerMessage: it is too long, no JSON, or no message of a gate.
     """
     return decoded(line, _FROM_GATE, MAX_LINE_BYTES)
-
-
-def from_agent(line: bytes) -> FromAgent:
-    """Read what an agent says to a gate.
-
-    Raises:
-        InvalidThrottlerMessage: it is too long, no JSON, or no message of an agent.
-    """
-    return decoded(line, _FROM_AGENT, MAX_LINE_BYTES)
 
 
 def text(value: str) -> str:

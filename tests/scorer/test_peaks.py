@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from slack.scorer.algorithms.peaks import Peaks, PowerModel, normalize, power_jump_watts
+from slack.scorer.algorithms.peaks import Peaks, PowerModel, normalize
 from slack.scorer.model import PodDemand, Weighted
 from slack.scorer.scoring import prepare, score, score_nodes
 from tests.scorer.clusters import NOW, load, nodes, window
@@ -16,9 +16,9 @@ POD = PodDemand(requests=(400.0, 0.0))
 
 
 def test_the_jump_is_that_of_the_power_curve() -> None:
-    one = np.array([10.0]), np.array([0.02])
-    jump = power_jump_watts(*one, np.array([30.0]), np.array([40.0]))
-    assert jump == pytest.approx([10 * (math.exp(0.8) - math.exp(0.6))])
+    scores = score_nodes(PEAKS, POD, nodes(1), load(window([30])), NOW)
+    assert scores.terms["Peaks.utilization_percent"].tolist() == [40.0]
+    assert scores.terms["Peaks.power_jump_watts"] == pytest.approx([10 * (math.exp(0.8) - math.exp(0.6))])
 
 
 def test_the_least_jump_has_100_and_the_largest_0() -> None:

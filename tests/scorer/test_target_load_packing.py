@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slack.scorer.algorithms.figures import round_half_away
+from slack.scorer.algorithms.figures import round_scores
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking, curve, utilization_percent
 from slack.scorer.model import PodDemand, Weighted
 from slack.scorer.scoring import score_nodes
@@ -27,7 +27,7 @@ def test_the_proposals_example_of_three_nodes() -> None:
     ],
 )  # fmt: skip
 def test_each_bound_of_the_curve(target: float, utilization: float, score: int) -> None:
-    assert round_half_away(curve(np.array([utilization], dtype=np.float64), target)).tolist() == [score]
+    assert round_scores(curve(np.array([utilization], dtype=np.float64), target)).tolist() == [score]
 
 
 def test_the_pods_predicted_use_is_added_to_what_is_used() -> None:
@@ -57,6 +57,6 @@ def test_two_configurations_do_not_overwrite_each_other() -> None:
     assert score_nodes((first,), PodDemand(), own, used, NOW).total.tolist() == [100]
 
 
-def test_rounding_is_half_away_from_zero_and_not_to_even() -> None:
-    halves = np.array([0.5, 1.5, 2.5, -0.5, -2.5, 42.49999999999999, 0.4])
-    assert round_half_away(halves).tolist() == [1, 2, 3, -1, -3, 43, 0]
+def test_rounding_is_half_up_and_not_to_even() -> None:
+    halves = np.array([0.5, 1.5, 2.5, 42.49999999999999, 0.4])
+    assert round_scores(halves).tolist() == [1, 2, 3, 43, 0]

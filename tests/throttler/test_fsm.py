@@ -2,7 +2,7 @@
 
 import pytest
 
-from slack.throttler.fsm import TRANSITIONS, Change, InvalidChange, State, after, pod_state
+from slack.throttler.fsm import TRANSITIONS, Change, InvalidChange, State, after
 
 
 def test_the_study_s_way_from_image_to_ready() -> None:
@@ -21,9 +21,3 @@ def test_blocked_containers_are_never_granted() -> None:
     assert {state for state, change in TRANSITIONS if change is Change.GRANTED} == {State.PENDING}
     with pytest.raises(InvalidChange, match="a container that is blocked cannot be granted"):
         after(State.BLOCKED, Change.GRANTED)
-
-
-def test_a_pod_starts_while_any_container_does_and_is_ready_when_all_are() -> None:
-    assert pod_state({"a": State.READY, "b": State.STARTING, "c": State.BLOCKED}) is State.STARTING
-    assert pod_state({"a": State.READY, "b": State.READY}) is State.READY
-    assert pod_state({"a": State.READY, "b": State.PENDING}) is State.PENDING

@@ -12,9 +12,6 @@ def test_each_seed_of_the_fuzzer_is_read_and_has_something_in_it() -> None:
     assert protocol.from_gate(own.pop("ask")) == protocol.StartRequest(
         container="c", start=1, depends_on=("b",), opened_seconds=61.5, instance="i"
     )
-    for kind in ("granted", "wait", "withdraw", "blind", "welcome"):
-        data = own.pop(kind)
-        assert protocol.encode_line(protocol.from_agent(data)).count(b":") == data.count(b":"), "nothing is skipped"
     report = messages.decode_report(own.pop("report"))
     assert (report.slots, [row.start for row in report.containers]) == (2, [2])
     assert messages.decode_answer(own.pop("answer")).every_seconds == 5

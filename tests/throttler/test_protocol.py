@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from slack.throttler import protocol
@@ -19,7 +20,6 @@ from slack.throttler.protocol import (
     Withdraw,
     Written,
     encode_line,
-    from_agent,
     from_gate,
 )
 
@@ -45,7 +45,7 @@ def test_what_a_gate_says_is_one_line(message: protocol.FromGate) -> None:
     ],
 )
 def test_what_an_agent_says_comes_back(message: protocol.FromAgent) -> None:
-    assert from_agent(encode_line(message)) == message
+    assert msgspec.json.decode(encode_line(message), type=protocol.FromAgent) == message
 
 
 def test_a_gate_cannot_say_what_an_agent_says() -> None:

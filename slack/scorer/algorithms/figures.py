@@ -18,14 +18,8 @@ def per_unit(whole: FloatArray) -> FloatArray:
     return np.divide(1.0, whole, out=np.zeros(whole.shape), where=whole > 0)
 
 
-def round_half_away(values: FloatArray) -> IntArray:
-    """Round to whole numbers, halves away from zero as Go's math.Round does; Python's own goes to even ones."""
-    rounded: IntArray = (values + np.copysign(0.5 + _NOISE, values)).astype(np.int64)  # which cuts towards zero
-    return rounded
-
-
 def round_scores(values: FloatArray) -> IntArray:
-    """Round what is not negative; the same, and quicker."""
+    """Round what is not negative, halves up as Go's math.Round does; Python's own goes to even ones."""
     rounded: IntArray = (values + (0.5 + _NOISE)).astype(np.int64)
     return rounded
 

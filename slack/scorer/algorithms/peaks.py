@@ -26,13 +26,6 @@ class PowerModel:
     k2: float
 
 
-def power_jump_watts(
-    k1: FloatArray, k2: FloatArray, utilization_percent: FloatArray, with_pod_percent: FloatArray
-) -> FloatArray:
-    """Return by how much the power rises: k1 (e^(k2 U) - e^(k2 u))."""
-    return _jump(_watts(k1, k2, utilization_percent), k2, with_pod_percent - utilization_percent)
-
-
 def _watts(k1: FloatArray, k2: FloatArray, utilization_percent: FloatArray) -> FloatArray:
     """Return what the load draws: k1 e^(k2 u)."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -41,6 +34,7 @@ def _watts(k1: FloatArray, k2: FloatArray, utilization_percent: FloatArray) -> F
 
 
 def _jump(watts: FloatArray, k2: FloatArray, added_percent: FloatArray) -> FloatArray:
+    """Return by how much the power rises: k1 (e^(k2 U) - e^(k2 u))."""
     with np.errstate(over="ignore", invalid="ignore"):
         jump = watts * np.expm1(k2 * added_percent)
     held: FloatArray = np.minimum(np.maximum(jump, -_MOST_WATTS), _MOST_WATTS)

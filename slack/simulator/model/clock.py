@@ -4,7 +4,6 @@ Repeated work that has nothing to do may rest (`PeriodicTimer`): a run with rest
 """
 
 import heapq
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,11 +43,6 @@ class Clock:
     def after(self, seconds: float, action: Action, argument: Any = None) -> None:
         """Do something after a while."""
         self.at(self.now + seconds, action, argument)
-
-    @property
-    def next_at(self) -> float:
-        """When the next thing is due; infinite at the end."""
-        return self._heap[0][0] if self._heap else math.inf
 
     def step(self) -> bool:
         """Do the next thing; False at the end."""

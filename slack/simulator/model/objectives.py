@@ -49,7 +49,6 @@ class ModelledObjectives:
         self._priority = priority
         self._excluded = excluded
         self._lead = LeadTimes()
-        self._seen_started = 0
         self._policy_of: dict[int, str] = {}
         """By group of nodes."""
         self._version = -1

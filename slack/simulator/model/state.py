@@ -306,10 +306,6 @@ class ModelledCluster:
         """Yield the rows of all pods."""
         return (row for row, kind in enumerate(self.kind_of) if kind >= 0)
 
-    def pod_name(self, row: int) -> str:
-        """Name a pod."""
-        return f"{self.kinds[self.kind_of[row]].name.replace('/', '-')}-{self.number[row]:08d}"
-
     def forget_arrivals(self, now: float) -> None:
         """Drop the arrivals before the window."""
         while self._buckets and self._buckets[0][0] < now - WINDOW_SECONDS:

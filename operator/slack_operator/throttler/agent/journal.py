@@ -40,8 +40,6 @@ class Journal:
     """One file, of one agent at a time."""
 
     def __init__(self, path: Path, boot: str) -> None:
-        self.skipped = 0
-        """Lines that could not be read."""
         self._path = path
         self._boot = boot
         self._lines = self._kept_lines = 0
@@ -50,7 +48,6 @@ class Journal:
         """Return the newest grant of each container; nothing where there is no file that can be read."""
         try:
             if self._path.stat().st_size > MAX_BYTES:
-                self.skipped += 1
                 return {}
             lines = self._path.read_bytes().split(b"\n")
         except OSError:
@@ -61,7 +58,6 @@ class Journal:
             try:
                 grant = _DECODER.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                self.skipped += 1
                 continue
             if grant.boot == self._boot:
                 found[grant.uid, grant.container] = grant
