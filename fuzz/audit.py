@@ -15,8 +15,7 @@ with atheris.instrument_imports(include=["slack.audit"]):
     from slack.audit.sources.cgroup_names import name_of
     from slack.audit.sources.cpustat import Malformed
     from slack.audit.sources.mounts import InvalidMounts, find_mounts, parse_mountinfo
-    from slack.audit.sources.node_facts import count_cpus
-    from slack.audit.sources.walker import CgroupWalker
+    from slack.audit.sources.walker import CgroupWalker, count_cpus
 
 _PARSERS: tuple[Callable[[bytes], object], ...] = (
     *(cpustat.parse_stat_v1, cpustat.parse_stat_v2, cpustat.parse_local_v1, cpustat.parse_local_v2),

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
 from slack.audit.results.audit_result import evaluate
 from slack.audit.results.source_kind import SourceKind
-from slack.cli.audit.explain import explain
-from slack.cli.audit.picture import draw
+from slack.cli.audit.explain import draw, explain
 
 THREADS, CPUS = 10, 16
 QUOTA_US, PERIOD_US, PERIODS = 200_000, 100_000, 100

@@ -1,9 +1,9 @@
 """One queue from tick to tick: its counters, run times, state and demand, and what of them the rules are given."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 
 from slack.demand.broker import QueueLag
-from slack.demand.durations import Durations
 from slack.demand.history import QueueHistory, ReadingRates
 from slack.demand.ledger import RETRIES, Failing, PoolCount
 from slack.demand.lifecycle import PoolState, awake
@@ -11,6 +11,57 @@ from slack.demand.model import PoolContainer, PoolSettings, QueueDecision, Queue
 from slack.demand.room import NamespaceRoom
 from slack.demand.targets import DemandHistory
 from slack.demand.verdict import Held
+
+LAST = 10
+"""Run times that count."""
+LEAST_RUNS = 10
+"""So many finished messages, or so many seconds, make a mean by Little's law."""
+MOST_SECONDS = 10.0
+SHORTEST_MS = 1.0
+"""Runs that are never seen under way between two readings count as that long."""
+
+
+class Durations:
+    """How long an action's runs take: the mean of the last ten that were reported, else by Little's law.
+
+    Little's law: the messages that are in containers' hands on average are those that come through in a second, times
+    the seconds each stays. It needs only the broker's counters, which pools without our proxy have too.
+    """
+
+    __slots__ = ("_completed", "_held", "_last", "_law_ms", "_seconds")
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        self._last: deque[float] = deque(maxlen=LAST)
+        self._held = 0.0
+        self._completed = 0
+        self._seconds = 0.0
+        self._law_ms: float | None = None
+
+    def reported(self, milliseconds: Iterable[float]) -> None:
+        """Take run times, the oldest first; those below 0 are no run times."""
+        self._last.extend(value for value in milliseconds if value >= 0)
+
+    def counted(self, seconds: float, in_flight: float, completed: int) -> None:
+        """Take what the broker's counters say of the last `seconds`: messages held on average, messages finished."""
+        if seconds <= 0:
+            return
+        self._held += in_flight * seconds
+        self._completed += max(completed, 0)
+        self._seconds += seconds
+        enough = self._completed >= LEAST_RUNS or self._seconds >= MOST_SECONDS
+        if self._completed and (enough or self._law_ms is None):
+            self._law_ms = max(self._held / self._completed * 1000, SHORTEST_MS)
+        if enough:
+            self._held, self._completed, self._seconds = 0.0, 0, 0.0
+
+    @property
+    def mean_ms(self) -> float | None:
+        """The mean, in milliseconds; None where nothing is known."""
+        if self._last:
+            return sum(self._last) / len(self._last)
+        return self._law_ms
+
 
 NO_LAG = QueueLag(backlog=0, in_flight=0)
 

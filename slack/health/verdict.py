@@ -5,13 +5,13 @@ What could not be seen is said and not held against anybody.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
 
 from slack.cluster.labels import DEFAULT_NAMESPACE
-from slack.health.absence import not_known
-from slack.health.ages import duration
+from slack.health.ages import age_text, duration
 from slack.health.answer import Health, HealthFinding, PolicyHealth
 from slack.health.observation import (
     DEFAULT_LEASE,
@@ -237,3 +237,36 @@ def _findings(conditions: Sequence[ObservedCondition], namespace: str) -> list[H
         advice = known.advice.replace("NAMESPACE", namespace) or None if known is not None else None
         found.append(HealthFinding(text, advice, level, name, since))
     return found
+
+
+def not_known(health: PolicyHealth, policy: Json, lease: Json | None, now: float, namespace: str) -> PolicyHealth:
+    """Of a policy that nobody looks after only its pods are known; what its status says is what was said last."""
+    since = _last_sign(policy, lease)
+    words = "no operator keeps its status up"
+    if since is not None:
+        words = f"not known since {since} ({age_text(since, now) or 'no time'})"
+    elif health.looked_at:
+        words = "not known since the operator has gone"
+    absent = State(OPERATOR_ABSENT, Level.TROUBLE, words, advice_on(OPERATOR_ABSENT, namespace))
+    return replace(
+        health,
+        ready=None,
+        satisfied=None,
+        headline=words if health.looked_at else health.headline,
+        findings=tuple(
+            replace(finding, text=f"said last: {finding.text}", level=Level.NOTE) for finding in health.findings
+        ),
+        nodes_of_shape={},
+        state=absent,
+        said_last=health.headline if health.looked_at else None,
+        unknown_since=since,
+    )
+
+
+def _last_sign(policy: Json, lease: Json | None) -> str | None:
+    """When a leader was last there: its last renewal of the lease, else its last write of the status. RFC 3339."""
+    renewed = ((lease or {}).get("spec") or {}).get("renewTime")
+    if renewed:
+        return f"{str(renewed).partition('.')[0].removesuffix('Z')}Z"
+    managed = policy["metadata"].get("managedFields") or ()
+    return max((str(m["time"]) for m in managed if m.get("subresource") == "status" and m.get("time")), default=None)

@@ -1,16 +1,15 @@
 """Documents of our kinds as users write them: what is checked of every kind, and complaints that name the field."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from slack.errors import InvalidInput
 from slack.schema.did_you_mean import did_you_mean
-from slack.schema.model_fields import fields_at
 
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _LONGEST_NAME = 63
@@ -125,3 +124,29 @@ def _seconds(timestamp: object) -> float:
         return datetime.fromisoformat(str(timestamp)).timestamp() if timestamp else 0.0
     except ValueError:
         return 0.0
+
+
+def fields_at(root: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """Return the names of fields, as users write them, that stand at a path below a model; [] where none is known."""
+    types: list[Any] = [root]
+    for part in path:
+        if isinstance(part, str):
+            types = [found for model in types for found in _models_below(model, part)]
+    return [_type_text(name, field) for model in types for name, field in model.model_fields.items()]
+
+
+def _models_below(model: type[BaseModel], part: str) -> Iterator[type[BaseModel]]:
+    for name, field in model.model_fields.items():
+        if part in (name, field.alias):
+            yield from _models(field.annotation)
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def _type_text(name: str, field: Any) -> str:
+    return str(field.alias or name)

@@ -13,8 +13,7 @@ from slack.audit.sources import cpustat
 from slack.audit.sources.cgroup_names import name_of
 from slack.audit.sources.cpustat import Malformed
 from slack.audit.sources.mounts import InvalidMounts, parse_mountinfo
-from slack.audit.sources.node_facts import count_cpus
-from slack.audit.sources.walker import CgroupWalker
+from slack.audit.sources.walker import CgroupWalker, count_cpus
 from tests.audit.tree import TREES, entries, unpack
 from tests.examples import examples
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.demand.durations import Durations
 from slack.demand.guards import make_way
 from slack.demand.history import QueueHistory
 from slack.demand.ledger import ContainerLedger, retry_seconds
 from slack.demand.lifecycle import EndCandidate, PoolState, awake, idle_ends, retained_count
 from slack.demand.model import Creation, DemandSettings, Ending, EndReason, Guards
 from slack.demand.placement import PlacementNode, place
+from slack.demand.queue import Durations
 from slack.demand.subjects import InvalidSubject, Subject, topics_of
 from slack.demand.targets import DemandHistory, target_of
 from tests.cases import run_for_each

@@ -38,7 +38,7 @@ from slack_operator.placeholders.displaced import DELETED, OVERCOMMITTED, PREEMP
 from slack_operator.placeholders.failures import CAUSES
 from slack_operator.placeholders.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
-from slack_operator.runtime import callers, report_receiver, review_pace, review_queue, serving, tokens
+from slack_operator.runtime import callers, report_receiver, review_queue, serving, tokens
 from slack_operator.scorer.metrics import state_word
 from slack_operator.throttler.agent import gate_server
 from slack_operator.throttler.controller import late_pods, webhook
@@ -406,9 +406,9 @@ def test_the_bounds_on_the_page_are_those_of_the_servers() -> None:
         f"The webhook: {webhook.CONNECTIONS:,} and {webhook.STRANGERS}",
         f"must be whole within {serving.REQUEST_SECONDS:g} s",
         f"All bodies together take {serving.BODY_BYTES // mebi} MiB",
-        f"{review_pace.IDENTITY_BURST} per account and pod that they claim, "
-        f"then one per {1 / review_pace.IDENTITY_PER_SECOND:g} s; {review_pace.ADDRESS_BURST} per address, "
-        f"then {review_pace.ADDRESS_PER_SECOND:g} per second",
+        f"{review_queue.IDENTITY_BURST} per account and pod that they claim, "
+        f"then one per {1 / review_queue.IDENTITY_PER_SECOND:g} s; {review_queue.ADDRESS_BURST} per address, "
+        f"then {review_queue.ADDRESS_PER_SECOND:g} per second",
         f"{callers.MAX_KEPT:,} per receiver, {gate_server.MAX_KEPT:,} per agent",
         f"refusals are kept for {tokens.REFUSED_SECONDS:g} s, and {review_queue.MOST_WAITING} reviews may wait",
         f"{audit_messages.MAX_REPORT_BYTES // mebi} MiB per report",

@@ -5,19 +5,93 @@ policy could not be planned are not learnt from, and where nodes change hands wh
 Owned by the planning loop; only the leader has learners.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from slack.cluster.snapshot import Workload
 from slack.kube.apply import Json
 from slack.planner.model.result import PolicyPlan
-from slack.planner.objective.amount import Amount
+from slack.planner.objective.amount import Amount, Requests
 from slack.planner.objective.turn import Turn
 from slack.planner.policy.spec import Objective, Policy
+from slack.planner.wanted.demand import is_helped
 from slack.schema.conditions import Condition
-from slack_operator.learning.arrivals import Arrival, arrivals_of
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.history_store import HistoryStore, PolicyMemory
-from slack_operator.learning.lead_feed import LeadFeed
+from slack_operator.learning.lead_feed import LeadFeed, Waited
+
+INSTANT_SECONDS = 2.0
+
+
+class Arrival(Waited, Protocol):
+    """A real pod that was seen without a node, and got one."""
+
+    @property
+    def requests(self) -> Requests:
+        """Of the whole pod."""
+
+    @property
+    def priority(self) -> int:
+        """Of the pod."""
+
+    @property
+    def preempts(self) -> bool:
+        """Its preemptionPolicy is not Never."""
+
+    @property
+    def scheduler(self) -> str:
+        """Its schedulerName."""
+
+    @property
+    def workload(self) -> Workload:
+        """What it belongs to."""
+
+    @property
+    def held_up(self) -> bool:
+        """It waited for what is no matter of room: it hung after a preemption, or was annotated to be left out."""
+
+
+def arrivals_of(
+    starts: Iterable[Arrival], policy: Policy, priority: int, excluded: frozenset[str]
+) -> tuple[Mapping[Requests, int], int, int]:
+    """Return the arrivals by requests, how many they are, and how many of them were late.
+
+    Only pods that slack could have helped count: else a tenant whose pods can never start in slack would drive the
+    amount up, for nothing.
+
+    Args:
+        starts: on the policy's nodes.
+        policy: whose they are.
+        priority: of its placeholders.
+        excluded: workloads that are annotated to be left out.
+    """
+    arrived: Counter[Requests] = Counter()
+    late = 0
+    for start in starts:
+        if not _helpable(start, policy, priority, excluded):
+            continue
+        arrived[start.requests] += 1
+        late += start.waited_seconds > INSTANT_SECONDS
+    return arrived, arrived.total(), late
+
+
+def _helpable(start: Arrival, policy: Policy, priority: int, excluded: frozenset[str]) -> bool:
+    return (
+        not start.held_up
+        and str(start.workload) not in excluded
+        and is_helped(
+            policy,
+            priority,
+            workload=start.workload,
+            requests=start.requests,
+            priority=start.priority,
+            preempts=start.preempts,
+            scheduler=start.scheduler,
+        )
+    )
+
 
 SAVE_SECONDS = 300.0
 """At the soonest after a change; a quiet hour is worth a write as well."""

@@ -1,12 +1,12 @@
 """All that the page shows but nodes and timeline, made of the last reconciliation and the last one with figures."""
 
 from slack.health.reasons import OPERATOR_ABSENT, advice_on
+from slack.planner.model.pool import Pool
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.web.documents import DisplacedView, PageDocument
+from slack_operator.web.documents import DisplacedView, PageDocument, PoolView
 from slack_operator.web.load import LoadView
 from slack_operator.web.page_state import About, pod_of
 from slack_operator.web.policy_views import policy_views
-from slack_operator.web.pool_views import MAX_POOLS, pool_views
 
 
 def state_of(
@@ -77,3 +77,29 @@ def _displaced_views(reconciliation: Reconciliation) -> list[DisplacedView]:
         )
         for displacement in reversed(recent)
     ]
+
+
+MAX_POOLS = 50
+
+
+def pool_views(reconciliation: Reconciliation) -> list[PoolView]:
+    """Return all pools, those that announce most first."""
+    if reconciliation.observation is None:
+        return []
+    lacking: dict[str, str] = {}
+    for plan in reconciliation.items:
+        for uncovered in plan.uncovered:
+            lacking.setdefault(uncovered.pod, uncovered.reason)
+    ordered = sorted(reconciliation.observation.pools, key=lambda pool: (-pool.slack_pods, pool.workload))
+    return [_view(pool, lacking.get(str(pool.workload), "")) for pool in ordered]
+
+
+def _view(pool: Pool, lacking: str) -> PoolView:
+    return PoolView(
+        name=f"{pool.workload.namespace}/{pool.workload.name}",
+        wanted=pool.wanted,
+        most=pool.most,
+        announced=pool.slack_pods,
+        observed=pool.observed_at_seconds,
+        lacking=pool.problem or lacking,
+    )

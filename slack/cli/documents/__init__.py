@@ -1,1 +1,1 @@
-"""The documents of `-o json` and `-o yaml`, field by field: a module a command. Declared here, made elsewhere."""
+"""The documents of `-o json` and `-o yaml`, field by field: a module per companion. Declared here, made elsewhere."""

@@ -60,8 +60,7 @@ def show(
 
         resource-slack load-watcher show --address http://127.0.0.1:2020 -o json
     """
-    from slack.cli.loadwatcher.client import ask
-    from slack.cli.loadwatcher.tables import document, print_nodes
+    from slack.cli.loadwatcher.show import ask, document, print_nodes
 
     seen = ask(address)
     if output.for_machines:

@@ -20,9 +20,9 @@ from slack.scorer.inputs.load_reader import window_load
 from slack.scorer.inputs.node_names import NodeRows
 from slack.scorer.inputs.objects import NodeObject
 from slack.scorer.inputs.prediction import demand_of
-from slack.scorer.model import LoadColumns, PodDemand, Scores, UsageState
-from slack.scorer.record import MOST_SECONDS
-from slack.scorer.scoring import scale_scores, score_nodes
+from slack.scorer.model import LoadColumns, PodDemand, Scores, UsageState, best_first
+from slack.scorer.record import MOST_SECONDS, InvalidRecord, Recorded, read_line
+from slack.scorer.scoring import scale_scores, score, score_nodes
 from slack_operator.scorer.settings import ScorerSettings
 
 NamedBytes = tuple[str, bytes]
@@ -215,3 +215,47 @@ def _pod(source: str, data: bytes) -> Pod:
         return pod
     except msgspec.DecodeError as error:
         raise UserError(f"{source}: {error} (a {kind})") from None
+
+
+def scored_lines(data: bytes, source: str, settings: ScorerSettings) -> dict[str, Any]:
+    """Return what becomes of each line, as a document.
+
+    Raises:
+        UserError: a line is no recorded decision; it names the line.
+    """
+    config = config_of(settings)
+    items = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            items.append(_again(read_line(line), config))
+        except (InvalidRecord, ValueError) as error:
+            raise UserError(f"{source}, line {number}: {error}") from None
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "DecisionList",
+        "decisions": len(items),
+        "other_best": sum(item["best"] != item["recorded_best"] for item in items),
+        "other_scores": sum(item["changed_nodes"] > 0 for item in items),
+        "items": items,
+    }
+
+
+def _again(recorded: Recorded, config: ScorerConfig) -> dict[str, Any]:
+    scores = score(recorded.basis(config.algorithms, config.rules), recorded.demand(config.prediction))
+    names, best, before = recorded.nodes.names, scores.best, -1
+    if len(names):
+        before = int(best_first(recorded.total, scores.state)[0])
+    return {
+        "pod": f"{recorded.namespace}/{recorded.name}",
+        "at": rfc3339(recorded.at),
+        "nodes": len(names),
+        "rule": str(scores.rule),
+        "best": names[best] if best >= 0 else None,
+        "best_score": int(scores.total[best]) if best >= 0 else None,
+        "recorded_rule": recorded.rule,
+        "recorded_best": names[before] if before >= 0 else None,
+        "recorded_best_score": int(recorded.total[before]) if before >= 0 else None,
+        "changed_nodes": int((scores.total != recorded.total).sum()),
+    }

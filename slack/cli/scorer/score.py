@@ -89,7 +89,7 @@ def score(
     if lines is not None:
         if snapshot or load or pod or at:
             raise UserError("--lines: recorded decisions have their nodes, load and pod; leave out the other files")
-        from slack.cli.scorer.recorded import scored_lines
+        from slack.cli.scorer.offline import scored_lines
         from slack.cli.scorer.tables import print_lines
 
         document = scored_lines(read_bytes(lines), name_of(lines), settings)

@@ -68,7 +68,7 @@ def explain(
     if (slash and kind not in _KINDS) or not name:
         raise UserError(f"{pod}: is no pod; write one such as {_EXAMPLE}")
     from slack.cli.throttler.controller_view import ControllerAddress, ControllerView
-    from slack.cli.throttler.explain_document import document
+    from slack.cli.throttler.explain_answer import document
 
     where = ControllerAddress(throttler_namespace, throttler_name, controller, controller_name, ca_file, token_file)
     view, not_seen = ControllerView(where), list[str]()
@@ -77,7 +77,7 @@ def explain(
     if output.for_machines:
         print_document(shown, output)
     else:
-        from slack.cli.throttler.explain_text import print_explanation
+        from slack.cli.throttler.explain_answer import print_explanation
 
         print_explanation(shown, wide=output is OutputKind.WIDE)
     if shown["agent"] == "unknown":

@@ -17,9 +17,8 @@ from slack.audit.findings.period_shape import period_shape
 from slack.audit.findings.sample import NodeFacts, Sample, Target
 from slack.audit.results.explanation import Explanation
 from slack.audit.results.source_kind import SourceKind
-from slack.cli.audit.explain import document, explain
+from slack.cli.audit.explain import document, explain, title
 from slack.cli.audit.period_chart import RUNS, STOPS, fit_rows, lines, picture
-from slack.cli.audit.picture import title
 from slack.cli.commands import app
 from slack.cli.terminal.problems import UserError
 from tests.audit.test_recorded_trees import container_id, pod_uid

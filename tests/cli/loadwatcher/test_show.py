@@ -23,7 +23,7 @@ from tests.loadwatcher.build import NOW, readings
 
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slack.cli.loadwatcher.client.time.time", lambda: NOW + 5)
+    monkeypatch.setattr("slack.cli.loadwatcher.show.time.time", lambda: NOW + 5)
 
 
 def board(*, full: bool = True) -> ReportStore:

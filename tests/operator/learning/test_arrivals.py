@@ -9,7 +9,7 @@ from slack.cluster.identity import workload_of
 from slack.cluster.snapshot import Workload
 from slack.cluster.wire import Metadata, OwnerReference
 from slack.planner.policy.spec import Policy, PolicySpec
-from slack_operator.learning.arrivals import arrivals_of
+from slack_operator.learning.objectives import arrivals_of
 from slack_operator.placeholders.instant_starts import Start
 
 POD = (500, 1 << 30)

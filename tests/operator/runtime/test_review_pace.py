@@ -8,15 +8,16 @@ from functools import partial
 
 import pytest
 
-from slack_operator.runtime.review_pace import (
+from slack_operator.runtime.review_queue import (
     ADDRESS_BURST,
     ADDRESS_PER_SECOND,
     IDENTITY_BURST,
     IDENTITY_PER_SECOND,
     MOST_CLIENTS,
+    QueueFull,
     ReviewPace,
+    ReviewQueue,
 )
-from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
 from slack_operator.runtime.tokens import claims_of, identity_of, kept_seconds, pod_uid_of
 from tests.operator.fakes import Clock
 

@@ -15,8 +15,7 @@ from slack_operator.web.documents import PageDocument
 from slack_operator.web.history import MAX_POLICIES, MAX_STEPS, Figures, StepHistory
 from slack_operator.web.nodes import EMPTY, READY, SCHEDULABLE, nodes_of, same_nodes
 from slack_operator.web.page_state import About, PageState, pod_of
-from slack_operator.web.pool_views import MAX_POOLS
-from slack_operator.web.state import state_of
+from slack_operator.web.state import MAX_POOLS, state_of
 from tests.cluster.build import activation_pool
 from tests.operator.fakes import World, policy
 

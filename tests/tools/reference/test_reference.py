@@ -15,10 +15,10 @@ from slack.planner.policy.crd import crd
 from slack.process.settings import declared_settings
 from slack_operator.auditor.agent.settings import AgentSettings
 from slack_operator.auditor.controller.settings import ControllerSettings
-from slack_operator.settings import OperatorSettings
-from slack_operator.web.reasons import REASONS
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.placeholders.metrics import described
+from slack_operator.settings import OperatorSettings
+from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 from tools.reference.__main__ import PAGES
 

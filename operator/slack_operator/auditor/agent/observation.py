@@ -1,9 +1,11 @@
 """What an agent has sampled, and what is to be told of it: the figures of a scrape, the report of a minute."""
 
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from slack.audit.api.messages import (
     MAX_PODS,
@@ -25,7 +27,6 @@ from slack.audit.kernel.quota_bugs import KernelVerdict, kernel_verdict
 from slack_operator.auditor import metric_definitions
 from slack_operator.auditor.agent.metrics import Scrape, Totals
 from slack_operator.auditor.agent.names import NameBook
-from slack_operator.auditor.agent.pressure import cpu_pressure_seconds
 from slack_operator.auditor.agent.settings import AgentSettings
 
 Clock = Callable[[], float]
@@ -164,3 +165,29 @@ def _states(windows: Windows) -> Mapping[State, int]:
     for window in windows.windows:
         counts[window.state] = counts.get(window.state, 0) + 1
     return counts
+
+
+_OWN = Path("/proc/pressure/cpu")
+"""The machine's, from every container on it."""
+_PLACES = ("proc/pressure/cpu", "sys/fs/cgroup/cpu.pressure", "sys/fs/cgroup/unified/cpu.pressure")
+"""The file that needs no cgroups, v2's root, and a hybrid's; they say the same. Not the other way round: in a container
+/sys/fs/cgroup may begin at its own cgroup."""
+_SOME = re.compile(rb"some avg10=\S+ avg60=\S+ avg300=\S+ total=(\d{1,20})\n")
+
+
+def cpu_pressure_seconds(root: Path, own: Path = _OWN) -> float | None:
+    """Return the time since boot in which some task waited for a CPU, of the machine whose root directory is given.
+
+    It is read from pressure stall information (PSI, Documentation/accounting/psi.rst). Where nothing but the cgroups of
+    the node is mounted there, `own` tells. None without PSI: it is not built in, or off (psi=0), where the files are
+    absent or cannot be read.
+    """
+    for place in (*(root / file_name for file_name in _PLACES), own):
+        try:
+            with place.open("rb") as file:
+                found = _SOME.match(file.read(4096))
+        except OSError:
+            continue
+        if found:
+            return int(found[1]) / 1e6
+    return None

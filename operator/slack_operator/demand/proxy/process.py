@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -31,7 +32,6 @@ from slack.supervision.workers import UnawaitedWorkers
 from slack_operator.demand.brokers.opening import open_broker
 from slack_operator.demand.proxy.counts import ProxyCounts
 from slack_operator.demand.proxy.metrics import ProxyMetrics
-from slack_operator.demand.proxy.notify import say_ready
 from slack_operator.demand.proxy.runner import Runner, RunnerGone, WaitRunner
 from slack_operator.demand.proxy.settings import DemandProxySettings, RunMode
 from slack_operator.demand.proxy.slots import Slots, SlotSettings
@@ -220,3 +220,20 @@ if __name__ == "__main__":
     # NATS's library would load it, if it is there, for websockets: 12 MiB in every pod, for nothing.
     sys.modules.setdefault("aiohttp", None)  # type: ignore[arg-type]  # None is how an import is forbidden
     sys.exit(arguments.main(DemandProxySettings, run))
+
+
+_SECONDS: Final = 1.0
+
+
+def say_ready(container: str) -> None:
+    """Send one datagram to NOTIFY_SOCKET, as services do for systemd (sd_notify(3)); do nothing if it is not set."""
+    path = os.environ.get("NOTIFY_SOCKET")
+    if not path:
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.settimeout(_SECONDS)  # who does not read must not hold up messages
+            told.sendto(f"READY=1\nX_CONTAINER={container}\n".encode(), address)
+    except OSError:
+        return

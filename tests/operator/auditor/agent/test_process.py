@@ -19,7 +19,7 @@ import pytest
 from slack.audit.api.messages import BurstOrder, ControllerAnswer, PodName
 from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Sampled, Target
 from slack.process.stopping import Stopping
-from slack_operator.auditor.agent.pressure import cpu_pressure_seconds
+from slack_operator.auditor.agent.observation import cpu_pressure_seconds
 from slack_operator.auditor.agent.process import HEALTHY_SECONDS, Agent
 from slack_operator.auditor.agent.settings import AgentSettings
 

@@ -1,12 +1,57 @@
-"""What `throttler explain` says to people: the pod in a line, what is true of it, then each gated container."""
+"""What `throttler explain` answers: a document for programs, and the text for people that is made of it.
 
-from collections.abc import Mapping
+Names and reasons are without what a terminal would obey.
+"""
+
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from slack.cli.throttler.status_document import printable, time
+from slack.cluster.labels import API_VERSION
 from slack.health.ages import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from slack.throttler.reports.pod_standing import ContainerStanding, PodStanding
+
+
+def document(namespace: str, pod: str, told: "PodStanding", not_seen: Iterable[str], now: float) -> dict[str, Any]:
+    """Return the answer for machines; the text is made of it too."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ThrottlerExplanation",
+        "at_unix_seconds": round(now, 3),
+        "namespace": printable(namespace),
+        "pod": printable(pod),
+        "node": None if told.node is None else printable(told.node),
+        "backend": None if told.backend is None else told.backend.value,
+        "agent": told.agent.value,
+        "heard_unix_seconds": time(told.heard_at),
+        "policy": None if told.policy is None else printable(told.policy),
+        "slots": told.slots,
+        "slots_taken": told.starting,
+        "fail_open_after_seconds": told.fail_open_after_seconds,
+        "reasons": [printable(reason) for reason in told.reasons],
+        "containers": [_container_document(container) for container in told.containers],
+        "not_seen": [printable(text) for text in not_seen],
+    }
+
+
+def _container_document(container: "ContainerStanding") -> dict[str, Any]:
+    return {
+        "name": printable(container.name),
+        "gated": container.gated,
+        "state": None if container.state is None else container.state.value,
+        "since_unix_seconds": time(container.since),
+        "position": container.position,
+        "forced": container.forced,
+        "depends_on": [printable(name) for name in container.depends_on],
+        "reason": printable(container.reason),
+        "ends": [{"text": printable(end.text), "at_unix_seconds": time(end.at)} for end in container.ends],
+        "kubelet": printable(container.kubelet),
+    }
+
 
 Json = Mapping[str, Any]
 
@@ -31,7 +76,7 @@ def print_explanation(shown: Json, *, wide: bool) -> None:
     for container in shown["containers"]:
         if container["gated"] or wide:
             out.print()
-            _container(out, container, shown["at_unix_seconds"], states)
+            _print_container(out, container, shown["at_unix_seconds"], states)
 
 
 def _head(shown: Json) -> str:
@@ -43,7 +88,7 @@ def _head(shown: Json) -> str:
     return f"{shown['namespace']}/{shown['pod']}{where}: {counts or 'no gated container'}{by}"
 
 
-def _container(out: "Console", container: Json, now: float, states: Mapping[str, str]) -> None:
+def _print_container(out: "Console", container: Json, now: float, states: Mapping[str, str]) -> None:
     since = container["since_unix_seconds"]
     words = [container["state"] or ("not known" if container["gated"] else "not gated")]
     words += [f"for {duration(now - since)}"] if since is not None else []
