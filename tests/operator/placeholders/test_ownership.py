@@ -504,7 +504,7 @@ def costs_of_others(w: World, cost: str, turns: int = 60) -> int:
 @pytest.mark.parametrize("cost", ["100", "0", "-5000"])
 def test_a_deletion_cost_that_is_none_of_ours_stands(cost: str) -> None:
     w = world()
-    assert costs_of_others(w, cost, turns=20) == 0  # the first turn after which it stands is like all others
+    assert costs_of_others(w, cost, turns=by_profile(20, 60)) == 0
     assert w.condition("web", "OwnershipContested") == {}
 
 
