@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster playground test test-thorough coverage check check-lint check-format check-types check-layers \
-        check-crds check-reference check-monitoring check-pages e2e e2e-core bench bench-reading bench-coldstart bench-steady bench-bursts bench-keeping bench-packing bench-memory bench-storm \
+        check-crds check-reference check-monitoring check-pages check-words e2e e2e-core bench bench-reading bench-coldstart bench-steady bench-bursts bench-keeping bench-packing bench-memory bench-storm \
         bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand bench-demand-real fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
 .DELETE_ON_ERROR:
 
@@ -139,7 +139,7 @@ coverage: $(READY)
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds \
-	  check-reference check-monitoring check-pages
+	  check-reference check-monitoring check-pages check-words
 	@$(call say,'check: all good')
 
 check-lint: $(READY)
@@ -181,6 +181,10 @@ check-monitoring: $(READY)
 check-pages: $(READY)
 	@$(call say,'check: pages name what is there')
 	@out=$$($(BIN)/python -m pytest --quiet --no-header --tb=short tests/docs 2>&1) || { printf '%s\n' "$$out" >&2; exit 1; }
+
+check-words: $(READY)
+	@$(call say,'check: texts for users have short sentences and standard words')
+	@$(BIN)/python -m tools.readability || { echo 'python -m tools.readability --show TEXT prints what is above the wanted figures' >&2; exit 1; }
 
 # The suite of the web page drives the system's Chromium; where there is none it is skipped, and nothing is installed.
 BROWSER := $(if $(foreach name,chromium chromium-browser google-chrome,$(shell command -v $(name) 2>/dev/null)),.venv/.browser)
@@ -318,6 +322,7 @@ pictures: $(READY)
 	@$(BIN)/resource-slack simulate --curve 0,0.1,0.2,0.3,0.4,0.6,0.8 --seeds 5 $(BURST) --picture docs/pictures/curve.svg
 	@$(BIN)/python docs/pictures/make_audit.py > docs/pictures/audit.svg.new && mv docs/pictures/audit.svg.new docs/pictures/audit.svg
 	@$(BIN)/python docs/pictures/make_burst.py > docs/pictures/burst.svg.new && mv docs/pictures/burst.svg.new docs/pictures/burst.svg
+	@$(BIN)/python docs/pictures/make_components.py > docs/pictures/components.svg.new && mv docs/pictures/components.svg.new docs/pictures/components.svg
 	@$(BIN)/python docs/pictures/make_forms.py > docs/pictures/forms.svg.new && mv docs/pictures/forms.svg.new docs/pictures/forms.svg
 	@$(BIN)/python docs/pictures/make_architecture.py
 

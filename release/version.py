@@ -19,6 +19,7 @@ PLACES = {
     "charts/resource-slack/Chart.yaml": rf"(?m)^((?:version|appVersion): )({_VERSION})()$",
     "Dockerfile": rf"(?m)^(ARG VERSION=)({_VERSION})()$",
     "README.md": rf"(resource-slack:)({_VERSION})()\b",
+    "docs/first-burst.md": rf"(resource-slack:)({_VERSION})()\b",
     "docs/air-gapped.md": rf"(resource-slack:)({_VERSION})()\b",
     "examples/gitops/argocd.yaml": rf"(targetRevision: v)({_VERSION})()\b",
     "examples/gitops/flux.yaml": rf"(tag: v)({_VERSION})()\b",

@@ -1,7 +1,7 @@
 """One Docker a session, and one cluster of two workers for the suites that can share it.
 
 Those that look at what a Docker leaves behind come first, before there is one; then those that make a cluster of their
-own, as the README does: two clusters at a time would share the machine's cores. Faults come last: a Docker that was
+own, as docs/first-burst.md does: two clusters would share the machine's cores. Faults come last: a Docker that was
 restarted under a cluster is not what the others are about.
 """
 

@@ -16,7 +16,7 @@ from e2e.harness.api import Json
 from e2e.harness.node import images
 from e2e.harness.objects import wait_until
 from e2e.harness.product.operator import ROOT
-from e2e.kind.test_readme_on_kind import CLUSTER, Shell, commands, shell
+from e2e.kind.test_first_burst_on_kind import CLUSTER, Shell, commands, shell
 
 __all__ = ["shell"]  # a fixture
 MESSAGES = 20

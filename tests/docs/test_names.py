@@ -151,9 +151,9 @@ def test_former_metrics_are_told_of_only_where_they_were() -> None:
         assert {name.replace(prefix, "slack_audit_") for name in told} <= EXPORTED
 
 
-def test_the_map_of_the_readme_has_every_room() -> None:
+def test_the_map_for_contributors_has_every_room() -> None:
     """Top-level folders and the rooms of the library, no more and no less."""
-    text = (ROOT / "README.md").read_text().partition("\n## Map\n")[2]
+    text = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Map\n")[2]
     rows = text.partition("```\n")[2].partition("```")[0].splitlines()
     inner = {row.split("/")[0].strip() for row in rows if row.startswith("  ") and row.strip()}
     rooms = {path.parent.name for path in (ROOT / "slack").glob("*/__init__.py")}

@@ -1,4 +1,4 @@
-"""The README's way from nothing to pods that start at once, and back: its own commands, one after another, as one user.
+"""docs/first-burst.md from nothing to a burst and back: the page's own commands, one after another, as one user.
 
 What Docker and kind do is not played here: the worker is kwok's, and the operator and the uninstall Job's command are
 processes, each with the arguments that the chart gives it and as the chart's service account. There is no autoscaler,
@@ -27,7 +27,7 @@ from e2e.harness.product.helm import NAMESPACE
 from e2e.harness.product.operator import ROOT, Operator, environment, placeholders, wait_until_placed
 from e2e.harness.product.uninstall_hook import HOOK, JOB, arguments, complete
 
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs" / "first-burst.md").read_text()
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/resource-slack"
 COMMAND = Path(sys.executable).with_name("resource-slack")
 NOT_PLAYED = ("kind ", "docker ", "make setup", ". .venv/")
@@ -41,9 +41,9 @@ Shell = Callable[..., str]
 
 
 def step(number: int) -> list[str]:
-    """The commands of one step of the README, each whole; less those that need Docker."""
-    found = re.search(rf"^\*\*{number}\..*?^```\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert found, f"the README has no step {number}"
+    """The commands of one step of the page, each whole; less those that need Docker."""
+    found = re.search(rf"^\*\*{number}\..*?^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, f"the page has no step {number}"
     commands = found[1].replace("\\\n", " ").splitlines()
     return [command for command in commands if not command.startswith(NOT_PLAYED)]
 
@@ -98,7 +98,7 @@ def operator_of_the_chart(cluster: Backend, web_port: int) -> Iterator[Operator]
 
 
 def seconds_to_bind(table: str) -> list[float]:
-    """What CREATED and BOUND of the README's table say."""
+    """What CREATED and BOUND of the page's table say."""
     header, *rows = table.splitlines()
     assert header.split() == ["POD", "CREATED", "BOUND", "NODE"]
     return [
@@ -118,7 +118,7 @@ def look_at_the_page(request: pytest.FixtureRequest, port: int) -> None:
         visit.wait_for_text("#map", "default · 1 node")
 
 
-def test_one_user_follows_the_readme_from_nothing_to_a_burst_its_price_an_upgrade_and_back_to_nothing(
+def test_one_user_follows_the_first_burst_from_nothing_to_a_burst_its_price_an_upgrade_and_back_to_nothing(
     cluster: Backend, shell: Shell, request: pytest.FixtureRequest
 ) -> None:
     api = cluster.api
@@ -141,14 +141,14 @@ def test_one_user_follows_the_readme_from_nothing_to_a_burst_its_price_an_upgrad
         wait_until_placed(api, "default")
         said = shell(status)
         assert "your slack is there" in said
-        print(f"\nthe README's slack {money(said)}")
+        print(f"\nthe page's slack {money(said)}")
 
         burst, times, made_way = step(4)
         shell(cores, burst)
         wait_until(lambda: len(pods(api, "default", labelSelector="app=shop")) == 14, 10, "the burst's pods")
         wait_until(lambda: "<none>" not in shell(times), 10, "all of them to have a node", state=lambda: shell(times))
         waits = seconds_to_bind(shell(times))
-        print("seconds from CREATED to BOUND of the README's burst:", sorted(waits))
+        print("seconds from CREATED to BOUND of the page's burst:", sorted(waits))
         assert len(waits) == 14
         assert max(waits) <= 2
         # The burst is larger than the free room; the Event comes when it is bound, and soon after that.

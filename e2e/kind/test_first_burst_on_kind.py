@@ -1,4 +1,4 @@
-"""The README's ten minutes as they are written, on kind: real kubelets, the operator's own image, Helm, and back.
+"""docs/first-burst.md as it is written, on kind: real kubelets, the operator's own image, Helm, and back.
 
 Two things differ where no registry can be pulled from: the nodes' image and what the operator's image is built on are
 made here. Each step's time is printed.
@@ -23,7 +23,7 @@ from e2e.harness.errors import HarnessError, UnavailableError
 from e2e.harness.objects import wait_until
 from e2e.harness.product.operator import ROOT
 from e2e.kindnode import debian, node_image
-from e2e.suites.test_readme import LEFT, README, money, seconds_to_bind
+from e2e.suites.test_first_burst import LEFT, PAGE, money, seconds_to_bind
 
 CLUSTER = "kind"
 Shell = Callable[..., str]
@@ -31,9 +31,9 @@ pytestmark = pytest.mark.timeout(1500)
 
 
 def commands(number: int) -> list[str]:
-    """The commands of one step of the README, each whole."""
-    text = README.partition(f"**{number}. ")[2].partition("```\n")[2].partition("```")[0]
-    assert text, f"the README has no step {number}"
+    """The commands of one step of the page, each whole."""
+    text = PAGE.partition(f"**{number}. ")[2].partition("```\n")[2].partition("```")[0]
+    assert text, f"the page has no step {number}"
     return [line.partition("  #")[0] for line in text.replace("\\\n", " ").splitlines()]
 
 
@@ -66,7 +66,7 @@ def shell(docker: Engine, tmp_path: Path) -> Iterator[Shell]:
         return done.stdout
 
     if CLUSTER in run("kind get clusters").split():
-        raise HarnessError(f"this Docker has a cluster {CLUSTER!r}, which the README's commands would take for theirs")
+        raise HarnessError(f"this Docker has a cluster {CLUSTER!r}, which the page's commands would take for theirs")
     try:
         yield run
     finally:
