@@ -6,7 +6,8 @@
 A burst is pods that need all placeholders of their nodes; one that is not bound after `HUNG_SECONDS` hangs. Every run
 is a control plane of its own with asynchronous preemption on, as it is by default; `--rescue` says how many seconds
 after the last victim the operator frees a pod, `off` that it does not. This command's are the figures of
-docs/troubleshooting.md, "Pods hang after a preemption". A race decides: the shares depend on the machine and its load.
+docs/details/troubleshooting.md, "Pods hang after a preemption". A race decides: the shares depend on the machine and
+its load.
 """
 
 import argparse

@@ -40,7 +40,7 @@ from slack_operator.throttler.gate.agent_link import LinkDown
 
 pytestmark = pytest.mark.timeout(900)
 BACK_OFF = {"crashLoopBackOff": {"maxContainerRestartPeriod": "5s"}}
-"""As docs/throttler.md has it: who waits after an end is one that crashes, to the kubelet: 10 s, 20 s, up to 300."""
+"""To the kubelet, a container that waits after its end crashes (docs/details/throttler.md): 10 s, 20 s, up to 300."""
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "static-pod.yaml"
 UP = "echo > /tmp/up;"
 

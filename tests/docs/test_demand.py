@@ -11,7 +11,7 @@ from slack_operator.demand.brokers.opening import _QUERIES
 from slack_operator.demand.proxy.loopback import LoopbackRunner
 from tests.docs.pages import DOCS, ROOT, anchors, section
 
-PAGE = DOCS / "demand.md"
+PAGE = DOCS / "details" / "demand.md"
 QUEUE = "act.media.thumbnail.256"
 _HEADER = re.compile(r"\bAct-[A-Za-z]+(?:-[A-Za-z]+)*")
 

@@ -119,7 +119,7 @@ FOREIGN = {
         "OutOfcpu",
     ),
     *("HorizontalPodAutoscaler", "ScaledObject", "FailedGetScale", "AverageValue"),
-    *("ErrImagePull", "ImagePullBackOff"),
+    *("ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"),
     # ours until a change that CHANGELOG.md tells of
     *("SlackIsThere", "ResourceSlackPlaceholdersPending"),
 }
@@ -287,7 +287,7 @@ def test_every_condition_reason_and_alert_exists(page: Path) -> None:
 
 def test_trouble_is_told_by_symptom() -> None:
     """Each symptom says what one sees, why, how to check with a command, what to do; every condition has one."""
-    text = (DOCS / "troubleshooting.md").read_text()
+    text = (DOCS / "details" / "troubleshooting.md").read_text()
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     assert len(sections) >= 15
     for section in sections:
@@ -355,7 +355,7 @@ def test_the_table_of_rights_is_what_is_granted(path: Path, kind: str, before: s
     kind, _, name = kind.partition(" ")
     roles = [document for document in manifests(path) if document["kind"] == kind and "rules" in document]
     granted = rights([role for role in roles if name in ("", role["metadata"]["name"])])
-    rest = (DOCS / "security.md").read_text().partition(before)[2]
+    rest = (DOCS / "details" / "security.md").read_text().partition(before)[2]
     rows = rest[rest.index("\n|") + 1 :].splitlines()
     told = set()
     for row in rows[2:]:
@@ -396,7 +396,7 @@ def test_the_scenarios_of_the_pictures_can_be_played(path: Path) -> None:
 
 
 def test_the_bounds_on_the_page_are_those_of_the_servers() -> None:
-    text = (DOCS / "security.md").read_text()
+    text = (DOCS / "details" / "security.md").read_text()
     mebi = 1 << 20
     for bound in (
         f"{http_server.MOST_AT_ONCE} connections, {http_server.TIMEOUT_SECONDS:g} s per request",

@@ -13,7 +13,7 @@ from tools.readability.refused import refused_words
 from tools.readability.texts import Text
 
 ALLOWED = Path(__file__).with_name("allowed.json")
-TOTAL_WORDS = 41_500
+TOTAL_WORDS = 25_000
 """What all pages for users have together, at most."""
 
 

@@ -4,9 +4,9 @@ A nomination alone proves nothing. Since Kubernetes 1.35 the scheduler writes `s
 that it has assumed and that wait before they are bound, for a volume, a claim or their gang; there autoscalers read it
 as a reservation, and nobody may take it away. So a hang is told from what it leaves behind: the scheduler said that the
 pod does not fit (`PodScheduled` False, `Unschedulable`), it pushed a pod of lower priority off the node for it, all
-such victims are gone, and nothing came of it (docs/troubleshooting.md, "Pods hang after a preemption"). Of a pod that
-was promised a node before it was first seen, as after a restart, nobody knows whom the scheduler pushed off; it hangs
-where it would fit there and is not put there. No clock, no I/O.
+such victims are gone, and nothing came of it (docs/details/troubleshooting.md, "Pods hang after a preemption").
+Of a pod that was promised a node before it was first seen, as after a restart, nobody knows whom the scheduler pushed
+off; it hangs where it would fit there and is not put there. No clock, no I/O.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 PATIENCE_SECONDS = 15.0
 """Since the last victim left the node. The scheduler's own back-off ends after 10 s, and a burst that is still being
 served must not be disturbed: of 400 pods, 353 had waited for 5 s and 203 for 15 s, without being served any later in
-the end (docs/troubleshooting.md has the figures, `python -m e2e.hangs` measures them)."""
+the end (docs/details/troubleshooting.md has the figures, `python -m e2e.hangs` measures them)."""
 HELD_PATIENCE_SECONDS = 660.0
 """The same of pods that may be waiting for a volume, a claim or a gang: the scheduler gives those up after 600 s."""
 

@@ -1,9 +1,9 @@
 """Preempting pods that the stock scheduler leaves hanging: freed, one by one, and told about.
 
 kube-scheduler with asynchronous preemption can forget a pod that it has made room for (`hangs` has what that looks
-like, docs/troubleshooting.md, "Pods hang after a preemption"). Clearing `status.nominatedNodeName` through the status
-subresource wakes it in 0.1 s. This is the only write that is ever made to a pod that is not ours, and only to the very
-state that was judged: whoever has changed the pod meanwhile makes it a conflict, and the pod is judged anew.
+like, docs/details/troubleshooting.md, "Pods hang after a preemption"). Clearing `status.nominatedNodeName` by
+the status subresource wakes it in 0.1 s. This is the only write to a pod that is not ours, and only for
+the very state that was judged: whoever has changed the pod meanwhile makes it a conflict, and the pod is judged anew.
 """
 
 import logging

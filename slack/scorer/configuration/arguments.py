@@ -36,7 +36,7 @@ _SPELLINGS = {
 """The proposal's names of arguments, and upstream's."""
 DEFAULT_RULES = MetricRules()
 DEFAULT_SCALE = 10
-"""Measured on a kube-scheduler: docs/load-aware.md, "What it weighs"."""
+"""Measured on a kube-scheduler: docs/details/load-aware.md, "What it weighs"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,11 +77,11 @@ def test_words_are_the_codes() -> None:
 
 
 def test_the_guide_has_each_advice_in_the_order_in_which_it_is_given() -> None:
-    section = (DOCS / "cpu-audit.md").read_text().partition("\n## What to do\n")[2].partition("\n## ")[0]
+    section = (DOCS / "details" / "cpu-audit.md").read_text().partition("\n## What to do\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)
     assert rows == [str(advice) for advice in AdviceId]
 
 
 def test_the_guide_has_every_state_that_is_no_figure() -> None:
-    text = (DOCS / "cpu-audit.md").read_text()
+    text = (DOCS / "details" / "cpu-audit.md").read_text()
     assert all(f"`{state}`" in text for state in State if state is not State.MEASURED)

@@ -13,7 +13,7 @@ from tools.readability.refused import refused_words
 from tools.readability.sentences import Sentence
 from tools.readability.texts import MAINTAINERS, REFERENCE, Text, all_pages, below, user_pages
 
-GOOD = Text("page.md", (Sentence("Placeholders reserve capacity."),) * 10, is_page=True)
+GOOD = Text("a page", (Sentence("Placeholders reserve capacity."),) * 10, is_page=True)
 
 
 def with_sentence(text: str) -> Text:
@@ -30,7 +30,7 @@ def test_a_good_page_has_no_problem() -> None:
         (with_sentence("word " * 31), "longest_sentence is 31, at most 30"),
         (with_sentence("The operator makes room."), "'room' (write: capacity, space)"),
         (replace(GOOD, sentences=GOOD.sentences * 41), "words is 1230, at most 1200"),
-        (Text("page.md", (Sentence("word " * 16),) * 3, is_page=True), "mean_sentence is 16.0, at most 15.0"),
+        (Text("a page", (Sentence("word " * 16),) * 3, is_page=True), "mean_sentence is 16.0, at most 15.0"),
     ],
 )
 def test_a_page_above_a_bound_is_named_with_the_reason(text: Text, problem: str) -> None:
@@ -61,7 +61,7 @@ def test_bounds_are_kept_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_bound_of_a_text_that_is_gone_is_a_problem() -> None:
-    assert check([GOOD], {"gone.md": WANTED}) == ["allowed.json: there is no text gone.md"]
+    assert check([GOOD], {"gone": WANTED}) == ["allowed.json: there is no text gone"]
 
 
 @run_for_each(

@@ -12,7 +12,7 @@ from tools.readability.sentences import (
 PAGE = """# A title
 
 One sentence, in two
-lines with `a --flag=1`. And [a link](page.md#x) in another!
+lines with `a --flag=1`. And [a link](#x) in another!
 
 ```
 not. prose. at all.
