@@ -23,8 +23,8 @@ from slack.cluster.wire import Pod
 from slack.kube.watch import WatchDecoder
 
 if TYPE_CHECKING:  # only what the benchmark of events has, too, so that this file runs beside older code as it is
-    from slack_operator.placeholders.cluster_view import ClusterView
-    from slack_operator.placeholders.sinks import PodSink
+    from slack_operator.placeholders.view.cluster_view import ClusterView
+    from slack_operator.placeholders.view.sinks import PodSink
 
 SHARE = 0.01
 EVENTS = 2_000

@@ -29,8 +29,8 @@ from benchmarks.verify import verify
 from slack.cluster.wire import Node, Pod
 from slack.kube.paging import PageDecoder
 from slack.kube.watch import EventType, WatchDecoder
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.sinks import NodeSink, PodSink
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import NodeSink, PodSink
 
 EVENTS = 20_000
 RENDERED = 2_000

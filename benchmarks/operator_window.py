@@ -22,9 +22,9 @@ from benchmarks.fingerprint import fingerprint
 from slack.cluster import wire
 from slack.cluster.freshness import version_number
 from slack_operator import app
-from slack_operator.placeholders import watches
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.sinks import Events, PodSink
+from slack_operator.placeholders.view import watches
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import Events, PodSink
 
 RECORD = struct.Struct("<qqq")
 

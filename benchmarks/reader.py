@@ -18,8 +18,8 @@ from slack.kube.connection import Connection
 from slack.kube.kubeconfig import connect
 from slack.kube.paths import UNFINISHED_PODS, resource_path
 from slack.kube.reflector import Reflector
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.sinks import NodeSink, PodSink
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import NodeSink, PodSink
 
 TIMEOUT_SECONDS = 180.0
 

@@ -34,8 +34,8 @@ from slack.planner.objects.adoption import once_written
 from slack.planner.plan import plan
 from slack.planner.policy.spec import Policy, PolicySpec
 from slack.planner.wanted import joining
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.sinks import NodeSink, PodSink
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import NodeSink, PodSink
 
 NOW = 1_800_000_000.0
 T = TypeVar("T")

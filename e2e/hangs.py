@@ -73,7 +73,7 @@ def _operator(cluster: ControlPlane, rescue: str) -> Operator:
     if rescue == "off":
         return Operator(cluster, "--no-make-way", "--no-rescue-stuck-preemptors")
     patched = (
-        f"from slack_operator.placeholders import hangs; hangs.PATIENCE_SECONDS = {float(rescue)}; "
+        f"from slack_operator.placeholders.view import hangs; hangs.PATIENCE_SECONDS = {float(rescue)}; "
         "from slack.cli.main import main; main()"
     )
     return Operator(cluster, "--no-make-way", program=[sys.executable, "-c", patched])

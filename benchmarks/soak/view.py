@@ -18,12 +18,12 @@ from slack.cluster.columns import ClusterColumns
 from slack.cluster.labels import LABEL_PLACEHOLDER, LABEL_POLICY
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType, Undecodable
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.instant_starts import InstantRatio
-from slack_operator.placeholders.owners import Owners
 from slack_operator.placeholders.policies import DesiredPolicies
-from slack_operator.placeholders.sinks import NodeSink, OwnSetSink, PodSink, WorkloadSink
-from slack_operator.placeholders.spared import SparedWaits
+from slack_operator.placeholders.report.spared import SparedWaits
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.instant_starts import InstantRatio
+from slack_operator.placeholders.view.owners import Owners
+from slack_operator.placeholders.view.sinks import NodeSink, OwnSetSink, PodSink, WorkloadSink
 
 TURN_SECONDS: Final = 600.0
 GROUPS: Final = 20

@@ -29,7 +29,7 @@ from e2e.harness.product import audit_controller
 from e2e.harness.product.full_machines import create_three_busy_nodes
 from e2e.harness.product.operator import Operator, binding_seconds, policy, wait_until_placed
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
-from slack_operator.placeholders.metrics import described
+from slack_operator.placeholders.report.metrics import described
 from tests.audit.tree import TREES, unpack
 from tests.operator import on_call
 from tests.tools.monitoring.promql import family_of, metric_names

@@ -13,7 +13,7 @@ from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, nodes, wait_for_running, wait_until
 from e2e.harness.product.operator import Operator, policy, wait_until_placed
 from slack.cluster.hold import Hold
-from slack_operator.placeholders.status import COUNTERS_SECONDS
+from slack_operator.placeholders.report.status import COUNTERS_SECONDS
 
 SECONDS = float(os.environ.get("QUIET_SECONDS", "300"))
 EVERY_MINUTE = {"cron": "* * * * *", "duration": "30m", "minRate": 0.2}

@@ -27,7 +27,7 @@ from e2e.harness.product.operator import (
     status,
     wait_until_placed,
 )
-from slack_operator.placeholders.status import COUNTERS_SECONDS, MOVING_SECONDS
+from slack_operator.placeholders.report.status import COUNTERS_SECONDS, MOVING_SECONDS
 
 SECONDS = float(os.environ.get("STATUS_SECONDS", "60"))
 PROMISED_SECONDS = 3.0

@@ -32,24 +32,24 @@ from slack_operator.burst_eviction.eviction_writer import EvictionWriter
 from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
-from slack_operator.placeholders.actuator import Actuator
-from slack_operator.placeholders.autoscalers import Autoscalers
-from slack_operator.placeholders.brake import Brake
-from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.act.actuator import Actuator
+from slack_operator.placeholders.act.brake import Brake
+from slack_operator.placeholders.act.left_loads import LeftLoads
+from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
+from slack_operator.placeholders.act.release_ways import MarkerPods, way_of
+from slack_operator.placeholders.act.releasing import Releasing
+from slack_operator.placeholders.act.rescue import Rescuer
+from slack_operator.placeholders.act.unbound import CONNECTIONS, UnboundTelling
 from slack_operator.placeholders.forms import Forms
-from slack_operator.placeholders.left_loads import LeftLoads
 from slack_operator.placeholders.loop import Loop, OnPlanned
-from slack_operator.placeholders.metrics import Metrics, WatchRestarts
-from slack_operator.placeholders.node_claims import NodeClaims
-from slack_operator.placeholders.node_claims import watch_of as watch_of_claims
-from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
-from slack_operator.placeholders.release_ways import MarkerPods, way_of
-from slack_operator.placeholders.releasing import Releasing
-from slack_operator.placeholders.reporter import Reporter
-from slack_operator.placeholders.rescue import Rescuer
-from slack_operator.placeholders.unbound import CONNECTIONS, UnboundTelling
-from slack_operator.placeholders.watches import Watches
+from slack_operator.placeholders.report.metrics import Metrics, WatchRestarts
+from slack_operator.placeholders.report.reporter import Reporter
+from slack_operator.placeholders.view.autoscalers import Autoscalers
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.node_claims import NodeClaims
+from slack_operator.placeholders.view.node_claims import watch_of as watch_of_claims
+from slack_operator.placeholders.view.watches import Watches
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.policy_source import PolicySource
 from slack_operator.runtime.process import Parts, Process, ProcessContext, Server

@@ -16,8 +16,8 @@ from slack.kube.apply import Writer
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError
 from slack.kube.kubeconfig import connect
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.watches import Watches
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.watches import Watches
 
 SIZE = Size(nodes=20, pods=600, workloads=40)
 NAMESPACE = "resource-slack"

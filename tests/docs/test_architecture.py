@@ -16,8 +16,8 @@ from docs.pictures import make_architecture as made
 from slack.cluster import wire
 from slack.cluster.labels import LABEL_PLACEHOLDER
 from slack.kube.watch import EventType, WatchDecoder
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.sinks import NodeSink, PodSink
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import NodeSink, PodSink
 from tests.cases import run_for_each
 from tests.cluster.build import NAMESPACE, NOW, node, pod
 from tests.docs.pages import DOCS, ROOT, name_of, section
@@ -43,7 +43,7 @@ QUESTIONS = {
     "CPU burst": "burst_writer",
     "node that two select": "divided",
     "`status` judges": "assess",
-    "metric gets its value": "placeholders/metrics",
+    "metric gets its value": "report/metrics",
 }
 """What a newcomer asks, and a word of the answer."""
 
@@ -180,3 +180,11 @@ def test_the_way_of_a_pods_event_names_every_file_that_it_touches_up_to_the_colu
     assert len(touched) >= 10
     named = set(re.findall(r"`((?:slack|operator)/[\w/]+\.py)`", section(PAGE, "A pod's event")))
     assert touched <= named, sorted(touched - named)
+
+
+def test_the_readme_of_a_package_has_one_line_for_each_file() -> None:
+    for page in (ROOT / floor for floor in ("slack", "operator/slack_operator")):
+        for readme in page.rglob("README.md"):
+            modules = {path.name for path in readme.parent.rglob("*.py")} - {"__init__.py"}
+            lines = re.findall(r"^\| `(\w+\.py)` \|", readme.read_text(), re.MULTILINE)
+            assert sorted(lines) == sorted(modules), name_of(readme)

@@ -9,7 +9,7 @@ from pathlib import Path
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.demand.metric_definitions import DEMAND_CONTROLLER_FAMILIES
 from slack_operator.loadwatcher.metric_definitions import LOAD_WATCHER_FAMILIES
-from slack_operator.placeholders.metric_definitions import FAMILIES
+from slack_operator.placeholders.report.metric_definitions import FAMILIES
 from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
 from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES

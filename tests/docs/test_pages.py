@@ -34,10 +34,15 @@ from slack.throttler.reports import messages as throttler_messages
 from slack_operator.auditor.controller import policy_status
 from slack_operator.demand import throttle
 from slack_operator.learning.history_store import HISTORY_LOST
-from slack_operator.placeholders.displaced import DELETED, OVERCOMMITTED, PREEMPTED, RESIZED
-from slack_operator.placeholders.failures import CAUSES
-from slack_operator.placeholders.releasing import RELEASE_BLOCKED
-from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
+from slack_operator.placeholders.act.releasing import RELEASE_BLOCKED
+from slack_operator.placeholders.conditions import (
+    OWNERSHIP_CONTESTED,
+    PLACEHOLDERS_CHANGED,
+    PREEMPTION_STUCK,
+    VIEW_STALE,
+)
+from slack_operator.placeholders.view.displaced import DELETED, OVERCOMMITTED, PREEMPTED, RESIZED
+from slack_operator.placeholders.view.failures import CAUSES
 from slack_operator.runtime import callers, report_receiver, review_queue, serving, tokens
 from slack_operator.scorer.metrics import state_word
 from slack_operator.throttler.agent import gate_server

@@ -24,21 +24,21 @@ from slack.planner.policy.placeholders import Placeholders
 from slack.planner.release import Claim
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
-from slack_operator.placeholders.actuator import Actuator
-from slack_operator.placeholders.autoscalers import Autoscaler, Recognition
-from slack_operator.placeholders.brake import Brake
-from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.act.actuator import Actuator
+from slack_operator.placeholders.act.brake import Brake
+from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
+from slack_operator.placeholders.act.release_ways import MarkerPods, way_of
+from slack_operator.placeholders.act.releasing import Releasing
+from slack_operator.placeholders.act.rescue import Rescuer
+from slack_operator.placeholders.act.unbound import UnboundTelling
 from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.loop import Loop
-from slack_operator.placeholders.metrics import Metrics
-from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.policies import DesiredPolicies
-from slack_operator.placeholders.release_ways import MarkerPods, way_of
-from slack_operator.placeholders.releasing import Releasing
-from slack_operator.placeholders.reporter import Reporter
-from slack_operator.placeholders.rescue import Rescuer
-from slack_operator.placeholders.sinks import NamespaceSink, NodeSink, OwnSetSink, PodSink, PriorityClassSink
-from slack_operator.placeholders.unbound import UnboundTelling
+from slack_operator.placeholders.report.metrics import Metrics
+from slack_operator.placeholders.report.reporter import Reporter
+from slack_operator.placeholders.view.autoscalers import Autoscaler, Recognition
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import NamespaceSink, NodeSink, OwnSetSink, PodSink, PriorityClassSink
 from slack_operator.runtime.debounce import Debouncer
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slack.kube.errors import ApiError
-from slack_operator.placeholders.hangs import Hang
+from slack_operator.placeholders.view.hangs import Hang
 from tests.operator.fakes import pod, policy
 from tests.operator.placeholders.test_kstatus import Cluster
 

@@ -19,8 +19,8 @@ from slack_operator.auditor.controller.policy_status import (
 )
 from slack_operator.demand.status import BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED
 from slack_operator.learning.history_store import HISTORY_LOST
-from slack_operator.placeholders.releasing import RELEASE_BLOCKED
-from slack_operator.placeholders.status import (
+from slack_operator.placeholders.act.releasing import RELEASE_BLOCKED
+from slack_operator.placeholders.conditions import (
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
@@ -38,12 +38,12 @@ SPEAKING = (
     "slack/planner/rollout/backoff.py",
     "operator/slack_operator/burst_eviction/burst_reporter.py",
     "operator/slack_operator/placeholders/loop.py",
-    "operator/slack_operator/placeholders/ownership.py",
-    "operator/slack_operator/placeholders/releasing.py",
-    "operator/slack_operator/placeholders/reporter.py",
-    "operator/slack_operator/placeholders/rescue.py",
+    "operator/slack_operator/placeholders/report/ownership.py",
+    "operator/slack_operator/placeholders/act/releasing.py",
+    "operator/slack_operator/placeholders/report/reporter.py",
+    "operator/slack_operator/placeholders/act/rescue.py",
     "operator/slack_operator/placeholders/subjects.py",
-    "operator/slack_operator/placeholders/unbound.py",
+    "operator/slack_operator/placeholders/act/unbound.py",
     "operator/slack_operator/scaling/policy_scaler.py",
     "operator/slack_operator/learning/history_store.py",
     "operator/slack_operator/demand/pool_registry.py",

@@ -7,7 +7,7 @@ from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER
 from slack_operator.demand.metric_definitions import DEMAND_CONTROLLER_FAMILIES
 from slack_operator.demand.proxy.metric_definitions import DEMAND_PROXY_FAMILIES
 from slack_operator.loadwatcher.metric_definitions import LOAD_WATCHER_FAMILIES
-from slack_operator.placeholders.metrics import described
+from slack_operator.placeholders.report.metrics import described
 from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
 from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES

@@ -20,11 +20,11 @@ from slack.planner.objects.actions import Present
 from slack.planner.objects.manifests import replica_set_name
 from slack.planner.plan import plan
 from slack.planner.policy.spec import parse_policy
-from slack_operator.placeholders.cluster_view import Observation
-from slack_operator.placeholders.displaced import PREEMPTED, Displacement
 from slack_operator.placeholders.policies import PolicyEntry
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.view.cluster_view import Observation
+from slack_operator.placeholders.view.displaced import PREEMPTED, Displacement
 
 Json = dict[str, Any]
 NAMESPACE = "resource-slack"

@@ -33,9 +33,9 @@ from slack_operator.burst_eviction.bursts import (
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
 from slack_operator.burst_eviction.policy_scopes import PolicyScopes, policy_scopes_of
 from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
-from slack_operator.placeholders.cluster_view import ClusterView, Observation
-from slack_operator.placeholders.owners import Owners
 from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.view.cluster_view import ClusterView, Observation
+from slack_operator.placeholders.view.owners import Owners
 
 log = logging.getLogger(__name__)
 

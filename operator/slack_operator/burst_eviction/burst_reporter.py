@@ -10,7 +10,7 @@ from slack.planner.policy.spec import KIND
 from slack.process.logs import fields
 from slack_operator.burst_eviction.burst_tracker import TrackedBurst
 from slack_operator.burst_eviction.policy_scopes import PolicyScope
-from slack_operator.placeholders.metrics import Metrics
+from slack_operator.placeholders.report.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

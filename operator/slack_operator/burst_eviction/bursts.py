@@ -11,8 +11,8 @@ from slack.planner.burst_eviction.admission import Quotas
 from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
 from slack.planner.burst_eviction.pods import burst_of_promise
 from slack_operator.burst_eviction.policy_scopes import PolicyScopes
-from slack_operator.placeholders.owners import Outstanding
-from slack_operator.placeholders.unplaced import Asked, Unplaced
+from slack_operator.placeholders.view.owners import Outstanding
+from slack_operator.placeholders.view.unplaced import Asked, Unplaced
 
 log = logging.getLogger(__name__)
 

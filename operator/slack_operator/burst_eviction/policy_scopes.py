@@ -9,7 +9,7 @@ from slack.planner.burst_eviction.pods import PodPriorities
 from slack.planner.model.result import PolicyPlan
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
 from slack_operator.placeholders.subjects import Subject
-from slack_operator.placeholders.unplaced import burst_key
+from slack_operator.placeholders.view.unplaced import burst_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from slack_operator.burst_eviction.suspensions import (
     Suspension,
     Suspensions,
 )
-from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.view.cluster_view import ClusterView
 
 log = logging.getLogger(__name__)
 

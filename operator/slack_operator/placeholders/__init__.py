@@ -1,1 +1,1 @@
-"""The operator's parts: the view of the cluster, the loop, what it writes and what it tells."""
+"""What keeps placeholders: `loop` observes (`view`), plans, acts (`act`) and reports (`report`)."""

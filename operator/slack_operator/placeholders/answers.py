@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from slack.cluster.snapshot import Placeholder
 from slack.planner.model.result import Answer
-from slack_operator.placeholders.cluster_view import Observation
+from slack_operator.placeholders.view.cluster_view import Observation
 
 LEAST_SECONDS = 120.0
 """No autoscaler is taken for silent sooner, however fast nodes are: some scan once a minute."""

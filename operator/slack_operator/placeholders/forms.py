@@ -27,9 +27,10 @@ from slack.planner.policy.spec import Policy
 from slack.process.logs import fields
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.answers import Answers, silence_seconds
-from slack_operator.placeholders.autoscalers import CLUSTER_AUTOSCALER, KNOWN_BY_EVENTS, Autoscaler, Recognition
-from slack_operator.placeholders.cluster_view import Observation
-from slack_operator.placeholders.subjects import Subject, bound_not_allowed, owners_of
+from slack_operator.placeholders.conditions import bound_not_allowed
+from slack_operator.placeholders.subjects import Subject, owners_of
+from slack_operator.placeholders.view.autoscalers import CLUSTER_AUTOSCALER, KNOWN_BY_EVENTS, Autoscaler, Recognition
+from slack_operator.placeholders.view.cluster_view import Observation
 from slack_operator.runtime.conditions import MAX_MESSAGE, Status, rfc3339
 
 log = logging.getLogger(__name__)

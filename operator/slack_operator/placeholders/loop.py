@@ -28,22 +28,22 @@ from slack.planner.policy.spec import Policy
 from slack.planner.removal.reasons import RemovalReason
 from slack.schema.conditions import Condition
 from slack_operator.learning.objectives import Learning, Objectives
-from slack_operator.placeholders.actuator import Actuator
-from slack_operator.placeholders.brake import Brake
-from slack_operator.placeholders.cluster_view import ClusterView, Observation
+from slack_operator.placeholders.act.actuator import Actuator
+from slack_operator.placeholders.act.brake import Brake
+from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
+from slack_operator.placeholders.act.releasing import Releasing
+from slack_operator.placeholders.act.rescue import Rescuer
+from slack_operator.placeholders.conditions import VIEW_STALE, invalid, not_ready
 from slack_operator.placeholders.forms import Forms
-from slack_operator.placeholders.instant_starts import InstantRatio, Start, in_free_capacity
-from slack_operator.placeholders.metrics import Metrics
-from slack_operator.placeholders.own_priority_class import OwnPriorityClass
-from slack_operator.placeholders.ownership import contested
 from slack_operator.placeholders.policies import DesiredPolicies, PolicyEntry
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.placeholders.releasing import Releasing
-from slack_operator.placeholders.reporter import Reporter, not_told, placeholders_changed
-from slack_operator.placeholders.rescue import Rescuer
-from slack_operator.placeholders.spared import SparedWaits
-from slack_operator.placeholders.status import VIEW_STALE, not_ready
-from slack_operator.placeholders.subjects import Subject, invalid, owners_of, plan_for, subjects_of
+from slack_operator.placeholders.report.metrics import Metrics
+from slack_operator.placeholders.report.ownership import contested
+from slack_operator.placeholders.report.reporter import Reporter, not_told, placeholders_changed
+from slack_operator.placeholders.report.spared import SparedWaits
+from slack_operator.placeholders.subjects import Subject, owners_of, plan_for, subjects_of
+from slack_operator.placeholders.view.cluster_view import ClusterView, Observation
+from slack_operator.placeholders.view.instant_starts import InstantRatio, Start, in_free_capacity
 from slack_operator.runtime.debounce import Debouncer
 
 log = logging.getLogger(__name__)

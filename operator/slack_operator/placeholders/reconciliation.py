@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 from slack.planner.model.result import PolicyPlan
 from slack.schema.conditions import Condition
-from slack_operator.placeholders.cluster_view import Observation
 from slack_operator.placeholders.policies import PolicyEntry
 from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.view.cluster_view import Observation
 
 
 @dataclass(frozen=True, slots=True, eq=False)

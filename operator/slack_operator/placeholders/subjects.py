@@ -19,10 +19,9 @@ from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.plan import plan
 from slack.planner.policy.spec import KIND, Policy
 from slack.schema.conditions import Condition
-from slack_operator.placeholders.actuator import owner_reference
-from slack_operator.placeholders.cluster_view import Observation
+from slack_operator.placeholders.conditions import invalid
 from slack_operator.placeholders.policies import PolicyEntry
-from slack_operator.placeholders.status import not_ready
+from slack_operator.placeholders.view.cluster_view import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,18 @@ def subjects_of(
     )
 
 
+def owner_reference(api_version: str, kind: str, name: str, uid: str) -> Json:
+    """Give the ownerReference of a ReplicaSet: controlled, and not in the way of its owner's deletion."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
 def owners_of(subjects: Sequence[Subject]) -> dict[str, str]:
     """Return the owners' uids by policy; a policy whose owner has not been seen has no ReplicaSets yet."""
     return {subject.policy.name: subject.owner["uid"] for subject in subjects if subject.owner is not None}
@@ -102,14 +113,3 @@ def plan_for(
         pools=seen.pools,
         quotas=seen.quotas,
     )
-
-
-def invalid(entry: PolicyEntry) -> Condition:
-    """Give the condition of a policy whose spec cannot be used."""
-    return not_ready("InvalidSpec", "; ".join(entry.problems))
-
-
-def bound_not_allowed(field: str) -> Condition:
-    """Give the condition of a policy that asks for bound placeholders where these are switched off."""
-    text = f"{field}: this operator may not keep bound placeholders (operator.bound.enabled); write Auto or Unbound"
-    return not_ready("BoundNotAllowed", text)

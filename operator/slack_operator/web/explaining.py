@@ -13,7 +13,7 @@ from slack.planner.explain_text import lines
 from slack.planner.model.result import Plan
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.placeholders.status import why_of
+from slack_operator.placeholders.report.status import why_of
 
 _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 _KIND = re.compile(r"[A-Za-z][-.A-Za-z0-9]{0,62}")

@@ -13,7 +13,7 @@ from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.process.reasons import Level
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.placeholders.status import MAX_UNCOVERED, lasting, rate_text, whole_nodes, why_of
+from slack_operator.placeholders.report.status import MAX_UNCOVERED, lasting, rate_text, whole_nodes, why_of
 from slack_operator.runtime.conditions import rfc3339, with_times
 from slack_operator.web.documents import (
     AmountView,

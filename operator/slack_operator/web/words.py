@@ -7,8 +7,8 @@ from html import escape
 from slack.health.reasons import reason
 from slack.process.reasons import Level, Reason
 from slack.schema.conditions import is_trouble
-from slack_operator.placeholders.releasing import RELEASE_BLOCKED
-from slack_operator.placeholders.status import (
+from slack_operator.placeholders.act.releasing import RELEASE_BLOCKED
+from slack_operator.placeholders.conditions import (
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,

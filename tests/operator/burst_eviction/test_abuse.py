@@ -13,8 +13,8 @@ from slack.kube.errors import ApiError
 from slack.kube.watch import EventType
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
 from slack_operator.burst_eviction.suspensions import LONGEST_SECONDS, Suspensions
-from slack_operator.placeholders.owners import Owners
-from slack_operator.placeholders.sinks import PodSink, WorkloadSink
+from slack_operator.placeholders.view.owners import Owners
+from slack_operator.placeholders.view.sinks import PodSink, WorkloadSink
 from tests.cases import run_for_each
 from tests.operator.burst_eviction.test_burst_evictor import Way, crowded, deployment, grows, promise
 from tests.operator.fakes import NAMESPACE, TIME, pod
@@ -249,7 +249,7 @@ def test_pods_that_have_appeared_are_counted_by_owner_for_two_seconds_and_only_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever has thousands of ReplicaSets had all pods of a burst gone through for each of them: a second an event."""
-    monkeypatch.setattr("slack_operator.placeholders.owners._MOST_APPEARED", 4)
+    monkeypatch.setattr("slack_operator.placeholders.view.owners._MOST_APPEARED", 4)
     owners = Owners()
     for number in range(6):
         owners.appeared("shop", "uid-api" if number % 2 else "other", 1.0)

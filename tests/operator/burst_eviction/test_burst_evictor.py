@@ -16,7 +16,7 @@ from slack_operator.burst_eviction.burst_evictor import BurstEvictor
 from slack_operator.burst_eviction.burst_reporter import BurstReporter
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS, EvictionWriter
 from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
-from slack_operator.placeholders.sinks import PodSink, WorkloadSink
+from slack_operator.placeholders.view.sinks import PodSink, WorkloadSink
 from tests.cluster.build import activation_pool
 from tests.operator.fakes import NAMESPACE, TIME, Crash, FakeApi, Json, Sender, World, pod, policy
 

@@ -11,8 +11,8 @@ from slack.planner.model.result import ConditionType
 from slack.planner.plan import plan
 from slack_operator.burst_eviction.bursts import AdmissionLimits, gather_bursts
 from slack_operator.burst_eviction.policy_scopes import PolicyScope, PolicyScopes, avoided_in
-from slack_operator.placeholders.preemptions import Preemptions
-from slack_operator.placeholders.unplaced import UnplacedPods
+from slack_operator.placeholders.view.preemptions import Preemptions
+from slack_operator.placeholders.view.unplaced import UnplacedPods
 from tests.cases import run_for_each
 from tests.cluster.build import NOW, Json, as_pod, columns_of, node, pod
 from tests.planner.scenes import policy_of, snapshot_of

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from slack.planner.burst_eviction.burst import LeftAlone
-from slack_operator.placeholders import unplaced
-from slack_operator.placeholders.unplaced import UnplacedPods
+from slack_operator.placeholders.view import unplaced
+from slack_operator.placeholders.view.unplaced import UnplacedPods
 from tests.cluster.build import as_pod, columns_of, node, pod
 
 

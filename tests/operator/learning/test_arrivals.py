@@ -10,7 +10,7 @@ from slack.cluster.snapshot import Workload
 from slack.cluster.wire import Metadata, OwnerReference
 from slack.planner.policy.spec import Policy, PolicySpec
 from slack_operator.learning.objectives import arrivals_of
-from slack_operator.placeholders.instant_starts import Start
+from slack_operator.placeholders.view.instant_starts import Start
 
 POD = (500, 1 << 30)
 

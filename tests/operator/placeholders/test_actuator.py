@@ -12,8 +12,8 @@ from slack.planner.objects.actions import Apply, DeletePod, DeleteSet, SetCost
 from slack.planner.objects.decide import stamped
 from slack.planner.removal.reasons import RemovalReason
 from slack.supervision.heartbeat import Heartbeat
-from slack_operator.placeholders.actuator import PROBLEMS_SHOWN, REFUSED_SECONDS, TURN_SECONDS, Actuator
-from slack_operator.placeholders.displaced import Displaced
+from slack_operator.placeholders.act.actuator import PROBLEMS_SHOWN, REFUSED_SECONDS, TURN_SECONDS, Actuator
+from slack_operator.placeholders.view.displaced import Displaced
 from slack_operator.runtime.leading import NotLeading
 from tests.operator.fakes import Clock, FakeApi
 from tests.planner.objects.test_decide import NAME, manifest, placeholder, shape_plan, there

@@ -11,8 +11,8 @@ import pytest
 from slack.cluster import wire
 from slack.kube.errors import ApiError
 from slack.planner.objects.autoscaler_events import AutoscalerEvents
-from slack_operator.placeholders import autoscalers
-from slack_operator.placeholders.autoscalers import (
+from slack_operator.placeholders.view import autoscalers
+from slack_operator.placeholders.view.autoscalers import (
     ABSENT_SECONDS,
     CLUSTER_AUTOSCALER,
     KARPENTER,

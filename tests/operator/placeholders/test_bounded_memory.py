@@ -11,12 +11,12 @@ import pytest
 from slack.cluster import wire
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
-from slack_operator.placeholders import admission
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.displaced import EXPECTED_SECONDS, Displaced
-from slack_operator.placeholders.instant_starts import KEPT_SECONDS, InstantStarts
-from slack_operator.placeholders.owners import MOST_SETS, MOST_TEMPLATE_BYTES, Owners
-from slack_operator.placeholders.sinks import NodeSink, PodSink, WorkloadSink
+from slack_operator.placeholders.view import admission
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.displaced import EXPECTED_SECONDS, Displaced
+from slack_operator.placeholders.view.instant_starts import KEPT_SECONDS, InstantStarts
+from slack_operator.placeholders.view.owners import MOST_SETS, MOST_TEMPLATE_BYTES, Owners
+from slack_operator.placeholders.view.sinks import NodeSink, PodSink, WorkloadSink
 from tests.operator.fakes import NAMESPACE, node, pod
 
 CONTROLLER = {"kind": "Deployment", "name": "api", "uid": "d", "controller": True}

@@ -11,8 +11,8 @@ from slack.planner.policy.spec import Policy
 from slack_operator.burst_eviction.bursts import AdmissionLimits, gather_bursts
 from slack_operator.burst_eviction.policy_scopes import PolicyScope, PolicyScopes
 from slack_operator.learning.objectives import arrivals_of
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.sinks import PodSink
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import PodSink
 from tests.cluster.build import NAMESPACE, NOW, Json, as_node, as_pod, placeholder
 from tests.planner.pod_table import NODES, OTHERS, PRIORITY, combinations, expected, table
 from tests.planner.scenes import policy_of

@@ -36,10 +36,10 @@ from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.adoption import existing_shapes
 from slack.planner.objects.manifests import pod_spec, priority_class, replica_set
 from slack.planner.output import document
-from slack_operator.placeholders.cluster_view import ClusterView
 from slack_operator.placeholders.policies import DesiredPolicies
-from slack_operator.placeholders.sinks import NodeSink, OwnSetSink, PodSink, PriorityClassSink
 from slack_operator.placeholders.subjects import owners_of, plan_for, subjects_of
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import NodeSink, OwnSetSink, PodSink, PriorityClassSink
 from tests.cluster.build import NOW, Json, node, pod
 from tests.examples import examples
 

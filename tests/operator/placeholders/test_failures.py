@@ -15,9 +15,9 @@ from slack.planner.objects.manifests import replica_set_name
 from slack.planner.policy.spec import Policy, PolicySpec
 from slack.planner.removal.reasons import MOST_ENDED, FailedPlaceholder
 from slack.planner.rollout.backoff import Pods, hold_back
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.failures import HOT, Failures, cause_of_failure
-from slack_operator.placeholders.sinks import FinishedSink, PodSink
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.failures import HOT, Failures, cause_of_failure
+from slack_operator.placeholders.view.sinks import FinishedSink, PodSink
 from tests.cluster import build
 from tests.cluster.build import NAMESPACE, NOW
 

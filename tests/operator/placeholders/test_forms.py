@@ -10,8 +10,8 @@ from slack.cluster import wire
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.health.reasons import FORM_CHANGED
 from slack.kube.errors import ApiError
-from slack_operator.placeholders.autoscalers import KNOWN_BY_EVENTS, Autoscaler, Recognition
 from slack_operator.placeholders.forms import FIRST_RETRY_SECONDS
+from slack_operator.placeholders.view.autoscalers import KNOWN_BY_EVENTS, Autoscaler, Recognition
 from tests.operator.fakes import Json, World, policy
 
 SLACK: dict[str, Any] = {"extraCapacity": {"minRate": 0.5}, "stabilization": {"shrinkDelay": "0s"}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slack_operator.placeholders.hang_versions import may_hang
+from slack_operator.placeholders.act.hang_versions import may_hang
 from tests.cases import run_for_each
 
 

@@ -17,7 +17,7 @@ from slack.kube.errors import ApiError
 from slack.kube.watch import EventType
 from slack.planner.policy.crd import crd
 from slack.planner.policy.status_schema import STATUS_SCHEMA
-from slack_operator.placeholders.sinks import EventSink
+from slack_operator.placeholders.view.sinks import EventSink
 from tests.operator.fakes import NAMESPACE, Json, World, daemon, policy
 
 IN_BOTH_FORMS = pytest.mark.usefixtures("hold")

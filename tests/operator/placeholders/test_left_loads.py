@@ -9,7 +9,7 @@ from slack.cluster.labels import LABEL_MANAGED_BY
 from slack.kube.apply import Writer
 from slack.kube.retry import retrying
 from slack.loadtest.manifest import ANNOTATION_UNTIL, MAKER, until_text
-from slack_operator.placeholders.left_loads import LOOK_SECONDS, MOST_AT_ONCE, LeftLoads
+from slack_operator.placeholders.act.left_loads import LOOK_SECONDS, MOST_AT_ONCE, LeftLoads
 from tests.kube.fake_api import FakeApi, Reply
 from tests.operator.fakes import Clock
 

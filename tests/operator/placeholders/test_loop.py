@@ -9,7 +9,7 @@ import pytest
 from slack.cluster.hold import Hold
 from slack.kube.errors import ApiError, InvalidAnswer, KubeError, Unreachable
 from slack.planner.policy.placeholders import Placeholders
-from slack_operator.placeholders.actuator import TURN_SECONDS
+from slack_operator.placeholders.act.actuator import TURN_SECONDS
 from slack_operator.runtime.leading import NotLeading
 from tests.operator.fakes import NAMESPACE, Crash, Json, World, node, pod, policy
 

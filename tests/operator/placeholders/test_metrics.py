@@ -8,7 +8,7 @@ import pytest
 
 from slack.planner.objective.amount import Why
 from slack.schema.conditions import Condition
-from slack_operator.placeholders.metrics import Metrics, WatchRestarts, described
+from slack_operator.placeholders.report.metrics import Metrics, WatchRestarts, described
 from slack_operator.runtime.conditions import rfc3339
 from slack_operator.runtime.debounce import Debouncer
 from tests.operator.fakes import Clock, World, pod, policy

@@ -13,7 +13,7 @@ from slack.kube.apply import Writer
 from slack.kube.errors import ApiError
 from slack.planner.objects.actions import Apply, DeleteSet
 from slack.planner.objects.decide import stamped
-from slack_operator.placeholders.brake import Brake
+from slack_operator.placeholders.act.brake import Brake
 from tests.examples import by_profile
 from tests.operator.accidents import AccidentWorld
 from tests.operator.fakes import NAMESPACE, Clock, FakeApi, World, policy

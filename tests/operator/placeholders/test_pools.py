@@ -7,8 +7,8 @@ import pytest
 
 from slack.cluster import wire
 from slack.kube.watch import EventType
-from slack_operator.placeholders.cluster_view import ClusterView
 from slack_operator.placeholders.reconciliation import Reconciliation
+from slack_operator.placeholders.view.cluster_view import ClusterView
 from slack_operator.web.policy_views import policy_views
 from tests.cluster.build import Json, activation_pool
 from tests.operator.fakes import NAMESPACE, World, policy

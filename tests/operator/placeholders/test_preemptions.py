@@ -8,10 +8,10 @@ import pytest
 
 from slack.cluster import wire
 from slack.kube.watch import EventType
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.hangs import HELD_PATIENCE_SECONDS, PATIENCE_SECONDS
-from slack_operator.placeholders.preemptions import MAX_LEFT, MAX_PREEMPTORS, MAX_UNBOUND, Preemptions
-from slack_operator.placeholders.sinks import NodeSink, PodSink
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.hangs import HELD_PATIENCE_SECONDS, PATIENCE_SECONDS
+from slack_operator.placeholders.view.preemptions import MAX_LEFT, MAX_PREEMPTORS, MAX_UNBOUND, Preemptions
+from slack_operator.placeholders.view.sinks import NodeSink, PodSink
 from tests.operator.fakes import NAMESPACE, Clock, node
 from tests.operator.fakes import pod as document
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack_operator.placeholders.hangs import PATIENCE_SECONDS
-from slack_operator.placeholders.preemptions import AROUND_SECONDS
+from slack_operator.placeholders.view.hangs import PATIENCE_SECONDS
+from slack_operator.placeholders.view.preemptions import AROUND_SECONDS
 from tests.operator.placeholders.test_preemptions import Cluster, pod, preemptor, victim
 
 NODES, PODS, VICTIMS = ("n1", "n2"), ("a", "b"), ("v", "w")

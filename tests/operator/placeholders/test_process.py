@@ -9,7 +9,7 @@ import pytest
 from slack.process.exit_codes import BAD_INPUT
 from slack.process.health import HealthServer
 from slack_operator.app import main
-from slack_operator.placeholders.metrics import Metrics, WatchRestarts
+from slack_operator.placeholders.report.metrics import Metrics, WatchRestarts
 
 
 def get(port: int, path: str) -> tuple[int, str]:

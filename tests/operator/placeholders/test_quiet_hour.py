@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slack.planner.policy.spec import parse_policy
-from slack_operator.placeholders.hangs import Hang
+from slack_operator.placeholders.view.hangs import Hang
 from tests.operator.fakes import Json, pod, policy
 from tests.operator.placeholders.test_kstatus import Cluster
 

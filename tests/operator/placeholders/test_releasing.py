@@ -16,9 +16,9 @@ from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 from slack.planner.objects.marker import marker_pod
 from slack.planner.release import DRIFT_SECONDS, REPLACED_SECONDS, Claim, Why, parse_mark
-from slack_operator.placeholders.autoscalers import CLUSTER_AUTOSCALER, KARPENTER, Autoscaler
-from slack_operator.placeholders.node_claims import NodeClaims, read_claim
-from slack_operator.placeholders.releasing import held_nodes
+from slack_operator.placeholders.act.releasing import held_nodes
+from slack_operator.placeholders.view.autoscalers import CLUSTER_AUTOSCALER, KARPENTER, Autoscaler
+from slack_operator.placeholders.view.node_claims import NodeClaims, read_claim
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
 
 SLACK: dict[str, Any] = {

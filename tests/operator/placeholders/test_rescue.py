@@ -10,9 +10,9 @@ from slack.kube.apply import Writer
 from slack.kube.breaker import LONGEST_PAUSE_SECONDS
 from slack.kube.errors import ApiError, Unreachable
 from slack.kube.retry import retrying
-from slack_operator.placeholders.hangs import Hang
-from slack_operator.placeholders.metrics import Metrics
-from slack_operator.placeholders.rescue import TURN_SECONDS, Rescuer
+from slack_operator.placeholders.act.rescue import TURN_SECONDS, Rescuer
+from slack_operator.placeholders.report.metrics import Metrics
+from slack_operator.placeholders.view.hangs import Hang
 from tests.operator.fakes import Clock, FakeApi, Recorder, pod
 
 

@@ -1,7 +1,7 @@
 """What slack spares: pods that took a placeholder's place, and what they would have waited for a node."""
 
-from slack_operator.placeholders.instant_starts import Start
-from slack_operator.placeholders.spared import Spared, SparedWaits
+from slack_operator.placeholders.report.spared import Spared, SparedWaits
+from slack_operator.placeholders.view.instant_starts import Start
 
 
 def start(at: float, *, in_slack: bool = True, waited_seconds: float = 0.1) -> tuple[str, Start]:

@@ -13,8 +13,8 @@ from slack.planner.model.wanted_by import Source, WantedBy
 from slack.planner.objective.amount import Why
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.schema.conditions import Condition, is_trouble
-from slack_operator.placeholders.spared import Spared
-from slack_operator.placeholders.status import (
+from slack_operator.placeholders.report.spared import Spared
+from slack_operator.placeholders.report.status import (
     MOVING_SECONDS,
     Observed,
     StatusBoard,

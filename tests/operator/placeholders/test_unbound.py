@@ -10,10 +10,10 @@ from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.health.reasons import PENDING_ON_PURPOSE
 from slack.kube.errors import ApiError
 from slack.process.contests import WINDOW_SECONDS, WRITES_BACK
-from slack_operator.placeholders import unbound
-from slack_operator.placeholders.autoscalers import Autoscaler
+from slack_operator.placeholders.act import unbound
+from slack_operator.placeholders.act.unbound import AT_ONCE, REPEAT_SECONDS
 from slack_operator.placeholders.forms import Forms
-from slack_operator.placeholders.unbound import AT_ONCE, REPEAT_SECONDS
+from slack_operator.placeholders.view.autoscalers import Autoscaler
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
 
 SLACK: dict[str, Any] = {"extraCapacity": {"minRate": 0.5}, "stabilization": {"shrinkDelay": "0s"}}

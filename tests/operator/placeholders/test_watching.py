@@ -9,10 +9,10 @@ import pytest
 
 from slack.cluster import wire
 from slack.kube.watch import EventType
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.displaced import SETTLED_SECONDS, Displaced, cause_of
-from slack_operator.placeholders.instant_starts import InstantRatio, InstantStarts, Start
-from slack_operator.placeholders.sinks import PodSink
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.displaced import SETTLED_SECONDS, Displaced, cause_of
+from slack_operator.placeholders.view.instant_starts import InstantRatio, InstantStarts, Start
+from slack_operator.placeholders.view.sinks import PodSink
 from tests.operator.fakes import NAMESPACE, Clock, pod
 
 NOW = 1_800_000_000.0

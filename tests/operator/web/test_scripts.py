@@ -12,7 +12,7 @@ import pytest
 import quickjs
 
 from slack.cluster.quantity import format_rounded
-from slack_operator.placeholders import displaced
+from slack_operator.placeholders.view import displaced
 from slack_operator.web.server import STATIC
 from tests.cases import run_for_each
 

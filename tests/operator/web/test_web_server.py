@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from slack_operator.placeholders.displaced import Displacement
+from slack_operator.placeholders.view.displaced import Displacement
 from slack_operator.web import explaining, failures, server
 from slack_operator.web.guard import InvalidTokenFile, RequestGuard, read_token
 from slack_operator.web.load import LoadBoard

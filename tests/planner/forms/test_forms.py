@@ -36,8 +36,8 @@ OBSERVED = {
     "operator/slack_operator/placeholders/answers.py": 1,
     "operator/slack_operator/placeholders/forms.py": 1,
     "operator/slack_operator/placeholders/loop.py": 1,
-    "operator/slack_operator/placeholders/releasing.py": 2,
-    "operator/slack_operator/placeholders/reporter.py": 1,
+    "operator/slack_operator/placeholders/act/releasing.py": 2,
+    "operator/slack_operator/placeholders/report/reporter.py": 1,
     "operator/slack_operator/learning/lead_feed.py": 1,
 }
 """Where a pod is observed that may be of another form than its shape: admission and people change pods."""

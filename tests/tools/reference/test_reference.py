@@ -16,7 +16,7 @@ from slack.process.settings import declared_settings
 from slack_operator.auditor.agent.settings import AgentSettings
 from slack_operator.auditor.controller.settings import ControllerSettings
 from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
-from slack_operator.placeholders.metrics import described
+from slack_operator.placeholders.report.metrics import described
 from slack_operator.settings import OperatorSettings
 from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each

@@ -9,6 +9,9 @@ the very state that was judged: whoever has changed the pod meanwhile makes it a
 import logging
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from prometheus_client import Counter
 
 from slack.health.reasons import PREEMPTION_RESCUED
 from slack.kube.apply import Writer
@@ -19,10 +22,9 @@ from slack.kube.paths import resource_path
 from slack.kube.retry import RetryBackoff
 from slack.process.logs import fields
 from slack.schema.conditions import Condition
-from slack_operator.placeholders.hang_versions import may_hang
-from slack_operator.placeholders.hangs import PATIENCE_SECONDS, Hang
-from slack_operator.placeholders.metrics import Metrics
-from slack_operator.placeholders.status import PREEMPTION_STUCK
+from slack_operator.placeholders.act.hang_versions import may_hang
+from slack_operator.placeholders.conditions import PREEMPTION_STUCK
+from slack_operator.placeholders.view.hangs import PATIENCE_SECONDS, Hang
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,13 @@ class _Attempt:
     backoff: RetryBackoff = field(default_factory=_backoff)
 
 
+class RescueMetrics(Protocol):
+    """What is counted of hanging preemptors."""
+
+    stuck: Counter
+    rescues: Counter
+
+
 class Rescuer:
     """Frees hanging preemptors and remembers what to say about it. Owned by the planning loop."""
 
@@ -59,7 +68,7 @@ class Rescuer:
         self,
         writer: Writer,
         recorder: EventRecorder,
-        metrics: Metrics,
+        metrics: RescueMetrics,
         *,
         enabled: bool,
         may_write: Callable[[], bool],

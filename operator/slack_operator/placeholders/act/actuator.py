@@ -25,7 +25,7 @@ from slack.planner.objects.drift import Part, changed_parts, same_room
 from slack.planner.removal.reasons import RemovalReason
 from slack.process.contests import WINDOW_SECONDS, WRITES_BACK, Contests, Verdict
 from slack.process.logs import fields
-from slack_operator.placeholders.vanished import Vanished
+from slack_operator.placeholders.act.vanished import Vanished
 from slack_operator.runtime.leading import NotLeading
 
 log = logging.getLogger(__name__)
@@ -459,15 +459,3 @@ def _is_since(seen: OwnReplicaSet, applied: _Applied) -> bool:
         return generation > applied.generation
     known = applied.version or ""
     return not (known.isdecimal() and version.isdecimal()) or int(version) >= int(known)
-
-
-def owner_reference(api_version: str, kind: str, name: str, uid: str) -> Json:
-    """Give the ownerReference of a ReplicaSet: controlled, and not in the way of its owner's deletion."""
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": name,
-        "uid": uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }

@@ -15,8 +15,8 @@ from slack.cluster.labels import ACTIVATION_POOLS, API_VERSION, LABEL_PLACEHOLDE
 from slack.kube.connection import Connection
 from slack.kube.paths import FINISHED_PODS, UNFINISHED_PODS, resource_path
 from slack.kube.reflector import Reflector
-from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.sinks import (
+from slack_operator.placeholders.view.cluster_view import ClusterView
+from slack_operator.placeholders.view.sinks import (
     EventSink,
     FinishedSink,
     NamespaceSink,

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from slack.planner.rollout.backoff import SCAN_SECONDS
-from slack_operator.placeholders.instant_starts import Start
+from slack_operator.placeholders.view.instant_starts import Start
 
 DAY_SECONDS = 86_400.0
 _BUCKET_SECONDS = 900.0

@@ -16,7 +16,7 @@ from slack.kube.paths import resource_path
 from slack.planner.objects.marker import marker_name, marker_pod
 from slack.planner.policy.placeholders import Placeholders
 from slack.planner.policy.spec import Policy
-from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.view.cluster_view import ClusterView
 
 SHOWN_SECONDS = 10.0
 """Within this time the watch shows what was written; until then what was written counts."""

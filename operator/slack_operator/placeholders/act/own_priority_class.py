@@ -16,7 +16,7 @@ from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import PRIORITY, priority_class
 from slack.process.contests import Contests, Verdict
 from slack.process.logs import fields
-from slack_operator.placeholders.actuator import TakenBack
+from slack_operator.placeholders.act.actuator import TakenBack
 from slack_operator.runtime.leading import NotLeading
 
 log = logging.getLogger(__name__)

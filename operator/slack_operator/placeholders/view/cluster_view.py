@@ -24,15 +24,15 @@ from slack.planner.model.result import AutoscalerEvent
 from slack.planner.objects.actions import Present
 from slack.planner.objects.autoscaler_events import AutoscalerEvents
 from slack.planner.removal.reasons import FailedPlaceholder
-from slack_operator.placeholders.admission import Admission
-from slack_operator.placeholders.displaced import Displaced, Displacement
-from slack_operator.placeholders.failures import Failures
-from slack_operator.placeholders.hangs import Hang
-from slack_operator.placeholders.instant_starts import InstantStarts, Start
-from slack_operator.placeholders.owners import Owners
-from slack_operator.placeholders.pools import Pools
-from slack_operator.placeholders.preemptions import Preemptions
-from slack_operator.placeholders.unplaced import UnplacedPods
+from slack_operator.placeholders.view.admission import Admission
+from slack_operator.placeholders.view.displaced import Displaced, Displacement
+from slack_operator.placeholders.view.failures import Failures
+from slack_operator.placeholders.view.hangs import Hang
+from slack_operator.placeholders.view.instant_starts import InstantStarts, Start
+from slack_operator.placeholders.view.owners import Owners
+from slack_operator.placeholders.view.pools import Pools
+from slack_operator.placeholders.view.preemptions import Preemptions
+from slack_operator.placeholders.view.unplaced import UnplacedPods
 
 _FORGOTTEN_AT_ONCE = 100
 """Kinds of pods; each may take its request vector and constraints with it, which is some 5 us."""

@@ -17,7 +17,7 @@ from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import Pod, PodSpec, PodStatus
 from slack.planner.burst_eviction.burst import LeftAlone, left_alone_for
 from slack.planner.burst_eviction.growth import GrowingPod, is_resize_deferred
-from slack_operator.placeholders.preemptions import may_be_held
+from slack_operator.placeholders.view.preemptions import may_be_held
 
 MOST = 20_000
 _MOST_GATED = MOST // 2

@@ -18,8 +18,8 @@ from slack.cluster.labels import LABEL_POD_GROUP
 from slack.cluster.tables.kind_table import unchecked_of
 from slack.cluster.unchecked import CLAIMS, Unchecked
 from slack.cluster.wire import ABSENT, Condition, Pod, PodSpec, PodStatus
-from slack_operator.placeholders.displaced import PREEMPTED
-from slack_operator.placeholders.hangs import Hang, Preemptor, hang_of
+from slack_operator.placeholders.view.displaced import PREEMPTED
+from slack_operator.placeholders.view.hangs import Hang, Preemptor, hang_of
 
 AROUND_SECONDS = 60.0
 """How long before its nomination shows a preemptor's victims may have left: the scheduler writes both at once, but only

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from slack.planner.objects.drift import Part
 from slack.process.contests import Contest
 from slack.schema.conditions import Condition
-from slack_operator.placeholders.actuator import TakenBack
-from slack_operator.placeholders.status import OWNERSHIP_CONTESTED
+from slack_operator.placeholders.act.actuator import TakenBack
+from slack_operator.placeholders.conditions import OWNERSHIP_CONTESTED
 
 _NAMED = 3
 _WHAT = {

@@ -33,21 +33,23 @@ from slack.planner.policy.spec import KIND
 from slack.process.logs import fields
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.learning.history_store import HISTORY_LOST
-from slack_operator.placeholders.actuator import TakenBack
-from slack_operator.placeholders.ownership import told
-from slack_operator.placeholders.policies import PolicyEntry
-from slack_operator.placeholders.spared import Spared
-from slack_operator.placeholders.status import (
-    NOT_OBSERVED,
+from slack_operator.placeholders.act.actuator import TakenBack
+from slack_operator.placeholders.conditions import (
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
     STALLED,
     VIEW_STALE,
+    not_ready,
+)
+from slack_operator.placeholders.policies import PolicyEntry
+from slack_operator.placeholders.report.ownership import told
+from slack_operator.placeholders.report.spared import Spared
+from slack_operator.placeholders.report.status import (
+    NOT_OBSERVED,
     Observed,
     StatusBoard,
     condition_of,
-    not_ready,
     spared_document,
     status_of,
     with_state,

@@ -22,7 +22,8 @@ from slack.planner.model.wanted_by import Source
 from slack.planner.objective.why_text import why_text
 from slack.planner.policy.scale import selector_of
 from slack.schema.conditions import Condition, is_trouble
-from slack_operator.placeholders.spared import Spared
+from slack_operator.placeholders.conditions import STALLED
+from slack_operator.placeholders.report.spared import Spared
 from slack_operator.runtime.conditions import Status, with_times
 
 COUNTERS_SECONDS = 60.0
@@ -43,12 +44,6 @@ REFILL_SECONDS = 900.0
 than comes back, or nobody makes the pods. As long as the alert ResourceSlackNotSatisfied waits."""
 NOT_OBSERVED = -1
 """status.observedGeneration before anything was planned; the CRD has it too, for a policy without a status."""
-VIEW_STALE = "ViewStale"
-STALLED = "Stalled"
-"""The word of kstatus, by which tools such as Flux stop waiting; only there while it is true."""
-PREEMPTION_STUCK = "PreemptionStuck"
-OWNERSHIP_CONTESTED = "OwnershipContested"
-PLACEHOLDERS_CHANGED = "PlaceholdersChanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,14 +243,6 @@ def objective_of(plan: PolicyPlan) -> dict[str, Any]:
         **({} if why.price_per_hour is None else {"pricePerHour": f"{why.price_per_hour:.3g}"}),
         "why": why_text(why, pair(plan.desired)),
     }
-
-
-def not_ready(reason: str, message: str) -> Condition:
-    """Give the condition that takes the place of the plan's Ready: for what somebody must mend, and for nothing else.
-
-    Whoever waits for Ready waits while it is false, and after `STALLED_SECONDS` gives up.
-    """
-    return Condition(ConditionType.READY, False, reason, message)
 
 
 @dataclass(slots=True)

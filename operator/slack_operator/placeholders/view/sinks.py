@@ -19,8 +19,8 @@ from slack.cluster.tables.placeholder_table import is_unschedulable
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 from slack.planner.objects.adoption import is_ours
-from slack_operator.placeholders.cluster_view import BREATH_SECONDS, ClusterView
-from slack_operator.placeholders.displaced import DELETED, cause_of
+from slack_operator.placeholders.view.cluster_view import BREATH_SECONDS, ClusterView
+from slack_operator.placeholders.view.displaced import DELETED, cause_of
 
 log = logging.getLogger(__name__)
 

@@ -32,8 +32,8 @@ from slack.process.contests import Contests, Verdict
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
-from slack_operator.placeholders.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.view.cluster_view import ClusterView, Observation
 
 log = logging.getLogger(__name__)
 

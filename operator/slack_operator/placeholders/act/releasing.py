@@ -26,9 +26,9 @@ from slack.process.contests import Contests, Verdict
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.schema.conditions import Condition
-from slack_operator.placeholders.cluster_view import ClusterView, NodeMarks, Observation
-from slack_operator.placeholders.release_ways import SHOWN_SECONDS, MarkerPods, ReleaseWay
+from slack_operator.placeholders.act.release_ways import SHOWN_SECONDS, MarkerPods, ReleaseWay
 from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.view.cluster_view import ClusterView, NodeMarks, Observation
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,15 @@ from slack.planner.objects.drift import Part
 from slack.process.metric_definition import BUILD_INFO, MetricDefinition
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.learning.history_store import HISTORY_LOST
-from slack_operator.placeholders import metric_definitions
-from slack_operator.placeholders.displaced import DELETED, MADE_WAY, OVERCOMMITTED, PREEMPTED, RESIZED, UNSEEN
-from slack_operator.placeholders.failures import CAUSES, ENDED_BY_KUBELET
-from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
+from slack_operator.placeholders.conditions import (
+    OWNERSHIP_CONTESTED,
+    PLACEHOLDERS_CHANGED,
+    PREEMPTION_STUCK,
+    VIEW_STALE,
+)
+from slack_operator.placeholders.report import metric_definitions
+from slack_operator.placeholders.view.displaced import DELETED, MADE_WAY, OVERCOMMITTED, PREEMPTED, RESIZED, UNSEEN
+from slack_operator.placeholders.view.failures import CAUSES, ENDED_BY_KUBELET
 from slack_operator.runtime.metrics import ProcessMetrics
 
 _INSTANT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)

@@ -1,0 +1,34 @@
+"""The conditions of a policy that follow from something else than its plan: their types, and those with one text.
+
+The planner has its own (`slack.planner.conditions`). Values only; used by whoever finds, reports or shows such a state.
+"""
+
+from slack.planner.model.result import ConditionType
+from slack.schema.conditions import Condition
+from slack_operator.placeholders.policies import PolicyEntry
+
+VIEW_STALE = "ViewStale"
+STALLED = "Stalled"
+"""The word of kstatus, by which tools such as Flux stop waiting; only there while it is true."""
+PREEMPTION_STUCK = "PreemptionStuck"
+OWNERSHIP_CONTESTED = "OwnershipContested"
+PLACEHOLDERS_CHANGED = "PlaceholdersChanged"
+
+
+def not_ready(reason: str, message: str) -> Condition:
+    """Give the condition that takes the place of the plan's Ready: for what somebody must mend, and for nothing else.
+
+    Whoever waits for Ready waits while it is false, and after `STALLED_SECONDS` gives up.
+    """
+    return Condition(ConditionType.READY, False, reason, message)
+
+
+def invalid(entry: PolicyEntry) -> Condition:
+    """Give the condition of a policy whose spec cannot be used."""
+    return not_ready("InvalidSpec", "; ".join(entry.problems))
+
+
+def bound_not_allowed(field: str) -> Condition:
+    """Give the condition of a policy that asks for bound placeholders where these are switched off."""
+    text = f"{field}: this operator may not keep bound placeholders (operator.bound.enabled); write Auto or Unbound"
+    return not_ready("BoundNotAllowed", text)

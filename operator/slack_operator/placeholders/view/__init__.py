@@ -1,0 +1,1 @@
+"""What the operator sees: watches feed one view under one lock, and the loop copies it. Writes nothing."""
