@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster playground test test-thorough coverage check check-lint check-format check-types check-layers \
         check-crds check-reference check-monitoring check-pages check-words e2e e2e-core bench bench-reading bench-coldstart bench-steady bench-bursts bench-keeping bench-packing bench-memory bench-storm \
-        bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand bench-demand-real fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
+        bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand bench-demand-real fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots architecture example locks clean
 .DELETE_ON_ERROR:
 
 help:
@@ -52,7 +52,7 @@ help:
   'make release-check  build it and install from it, each where nothing else is (some minutes)' \
   'make crds deploy reference monitoring locks' \
 	  '                    write what is generated: the CRD, manifests without Helm, references, rules and dashboard, locks' \
-	  'make pictures       draw the pictures of the docs anew (a minute); make rooms those of docs/architecture.md' \
+	  'make pictures       draw the pictures of the docs anew (a minute); make architecture those of docs/architecture.md' \
 	  'make screenshots    take the pictures of docs/web.md anew; needs Chromium' \
 	  'make clean          remove what make has made'
 
@@ -129,7 +129,7 @@ test-thorough: export HYPOTHESIS_PROFILE = thorough
 test-thorough: $(READY)
 	@$(PYTEST) -o timeout=900 $(PYTEST_ARGS)
 
-# What decides must be shown by tests that run in the process: the floor is for these rooms, each branch counted, and
+# What decides must be shown by tests that run in the process: the floor is for these packages, each branch counted, and
 # judged by their own tests alone, with the few examples of `make test`: counting branches takes more than twice as long.
 coverage: $(READY)
 	@$(PYTEST) tests/planner tests/cluster --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
@@ -329,8 +329,8 @@ pictures: $(READY)
 screenshots: $(READY) $(BROWSER)
 	@$(BIN)/python -m e2e.screenshots
 
-# The pictures and lists of docs/architecture.md alone: they follow imports, docstrings of rooms, and the page's tables.
-rooms: $(READY)
+# The pictures and lists of docs/architecture.md alone: they follow imports, docstrings of packages, and the page's tables.
+architecture: $(READY)
 	@$(BIN)/python docs/pictures/make_architecture.py
 
 example: $(READY)

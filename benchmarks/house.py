@@ -1,4 +1,5 @@
-"""What it costs to live in this code: the tests, the start of a command, lines and rooms; this commit beside another.
+"""What it costs to live in this code: the tests, the start of a command, lines and packages; this commit beside
+another.
 
 Usage:
     python -m benchmarks.house                       # both sides; the tests take half an hour
@@ -27,7 +28,7 @@ from benchmarks.report import Report, Row, parser, say, show
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = "2372eda"
-"""The last commit before folders became rooms."""
+"""The last commit before folders became packages."""
 RUNS = 3
 PRODUCT = ("slack", "operator/slack_operator")
 COMMAND = ".venv/bin/resource-slack"
@@ -90,15 +91,15 @@ def code_lines(source: str) -> int:
 
 
 def size_of(folder: Path) -> dict[str, int]:
-    """Return how much product code a checkout has, and in how large rooms."""
-    files = [file for room in PRODUCT for file in (folder / room).rglob("*.py")]
+    """Return how much product code a checkout has, and in how large packages."""
+    files = [file for package in PRODUCT for file in (folder / package).rglob("*.py")]
     modules = [file for file in files if file.name != "__init__.py"]
-    rooms = Counter(file.parent for file in modules)
+    packages = Counter(file.parent for file in modules)
     return {
         "lines of product code": sum(code_lines(file.read_text()) for file in files),
         "modules": len(modules),
-        "rooms": len(rooms),
-        "modules of the largest room": max(rooms.values()),
+        "packages": len(packages),
+        "modules of the largest package": max(packages.values()),
     }
 
 
@@ -120,7 +121,7 @@ def costs(commands: Mapping[str, Sequence[str]], sides: Sequence[Path]) -> Itera
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    options = parser("this commit beside another: tests, commands, lines, rooms")
+    options = parser("this commit beside another: tests, commands, lines, packages")
     options.add_argument("--base", default=BASE, help=f"the commit to compare with ({BASE})")
     options.add_argument("--no-tests", action="store_true", help="leave out `make test`")
     asked = options.parse_args(arguments)

@@ -1,10 +1,11 @@
-"""Draws the pictures of docs/architecture.md, and writes its lists of rooms and contracts: from the code and the page.
+"""Draws the pictures of docs/architecture.md, and writes its lists of packages and contracts: from the code and the
+page.
 
-    python docs/pictures/make_architecture.py      # writes what is not up to date (`make rooms`)
+    python docs/pictures/make_architecture.py      # writes what is not up to date (`make architecture`)
 
-Rooms are the folders of the library and of the operator's package; what a room is for is the first sentence of its
-docstring, and its arrows are the imports of its modules. A way is a table of the page: step, file and function, what
-happens there. The same code and page give the same bytes.
+Packages are the folders of the library and of the operator's package; what a package is for is the first sentence of
+its docstring, and its arrows are the imports of its modules. A way is a table of the page: step, file and function,
+what happens there. The same code and page give the same bytes.
 """
 
 import ast
@@ -28,13 +29,13 @@ FOREIGN = ("kubernetes", "kopf", "numpy", "msgspec", "pydantic", "aiohttp", "pro
 
 
 @dataclass(frozen=True)
-class Room:
+class Package:
     """A folder of modules."""
 
     name: str
     """Dotted, such as slack.planner.rollout."""
     summary: str
-    rooms: tuple[str, ...]
+    packages: tuple[str, ...]
     """That its own modules import from, without itself."""
     foreign: tuple[str, ...]
 
@@ -57,7 +58,7 @@ def modules() -> Mapping[str, Path]:
     return found
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """The folder that a module lies in."""
     return module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
 
@@ -74,19 +75,19 @@ def imports(path: Path) -> Iterator[str]:
 
 
 @cache
-def rooms() -> Mapping[str, Room]:
-    """Every room by its name, in the order of the tree."""
+def packages() -> Mapping[str, Package]:
+    """Every package by its name, in the order of the tree."""
     found = {}
     for name, path in modules().items():
         if path.name != "__init__.py" or name in ("slack",):
             continue
-        mine = [module for other, module in modules().items() if room_of(other) == name]
+        mine = [module for other, module in modules().items() if package_of(other) == name]
         named = {target for module in mine for target in imports(module)}
         docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-        found[name] = Room(
+        found[name] = Package(
             name,
             docstring.partition("\n\n")[0].replace("\n", " "),
-            tuple(sorted({room_of(target) for target in named if target in modules()} - {name, "slack"})),
+            tuple(sorted({package_of(target) for target in named if target in modules()} - {name, "slack"})),
             tuple(package for package in FOREIGN if any(target.split(".")[0] == package for target in named)),
         )
     return found
@@ -99,16 +100,20 @@ def contracts() -> str:
 
 
 def table() -> str:
-    """Every room with what it is for and which others it calls."""
-    rows = ["| room | what it is for | calls |", "|---|---|---|"]
-    for room in rooms().values():
-        above = room.name.rpartition(".")[0]
-        near = [name.rpartition(".")[2] for name in room.rooms if name.rpartition(".")[0] == above and above != "slack"]
-        far = [name for name in room.rooms if name.rpartition(".")[0] != above or above == "slack"]
-        own = sorted({name.removeprefix(f"{room.name}.") for name in far if name.startswith(f"{room.name}.")})
-        other = sorted({".".join(name.split(".")[:2]) for name in far if not name.startswith(f"{room.name}.")})
+    """Every package with what it is for and which others it calls."""
+    rows = ["| package | what it is for | calls |", "|---|---|---|"]
+    for package in packages().values():
+        above = package.name.rpartition(".")[0]
+        near = [
+            name.rpartition(".")[2]
+            for name in package.packages
+            if name.rpartition(".")[0] == above and above != "slack"
+        ]
+        far = [name for name in package.packages if name.rpartition(".")[0] != above or above == "slack"]
+        own = sorted({name.removeprefix(f"{package.name}.") for name in far if name.startswith(f"{package.name}.")})
+        other = sorted({".".join(name.split(".")[:2]) for name in far if not name.startswith(f"{package.name}.")})
         told = [*other, *near, *(f"its {name}" for name in own)]
-        rows.append(f"| `{room.path}` | {room.summary} | {', '.join(told) or '-'} |")
+        rows.append(f"| `{package.path}` | {package.summary} | {', '.join(told) or '-'} |")
     return "\n".join(rows)
 
 
@@ -163,14 +168,14 @@ def wrapped(words: str, most: int) -> list[str]:
 
 
 def shown_graph() -> dict[str, set[str]]:
-    """The rooms of the two uppermost floors, each with those that it imports, less what follows from the others."""
+    """The packages of the two uppermost floors, each with those that it imports, less what follows from the others."""
 
     def short(name: str) -> str:
         return ".".join(name.split(".")[:2])
 
     graph: dict[str, set[str]] = {}
-    for room in rooms().values():
-        graph.setdefault(short(room.name), set()).update(short(name) for name in room.rooms)
+    for package in packages().values():
+        graph.setdefault(short(package.name), set()).update(short(name) for name in package.packages)
     graph = {name: targets - {name} for name, targets in graph.items()}
 
     def reaches(start: str, goal: str) -> bool:
@@ -183,7 +188,7 @@ def shown_graph() -> dict[str, set[str]]:
 
 
 def levels(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """How far above the ground each room is: one above the highest that it imports."""
+    """How far above the ground each package is: one above the highest that it imports."""
 
     @cache
     def height(name: str) -> int:
@@ -229,11 +234,11 @@ def _crossings(layers: list[list[str]], edges: Sequence[tuple[str, str]]) -> int
 
 BOX, GAP, ROW, HIGH = 320, 18, 188, 128
 MOST_ARROWS = 4
-"""A room that needs more has none, and its box says so: nobody could follow them."""
+"""A package that needs more has none, and its box says so: nobody could follow them."""
 
 
-def rooms_picture() -> str:
-    """The rooms in layers, each above all that it imports."""
+def packages_picture() -> str:
+    """The packages in layers, each above all that it imports."""
     graph = shown_graph()
     level = levels(graph)
     top = max(level.values())
@@ -269,15 +274,17 @@ def rooms_picture() -> str:
         for (name, goal), chain in bends.items()
     ]
     for name, goals in graph.items():
-        body += _room_box(name, *places[name], calls_nearly_all=len(goals) > MOST_ARROWS)
-    return svg(widest + GAP, len(layers) * ROW - ROW + HIGH + 2 * GAP, "The rooms, each above all that it calls", body)
+        body += _package_box(name, *places[name], calls_nearly_all=len(goals) > MOST_ARROWS)
+    return svg(
+        widest + GAP, len(layers) * ROW - ROW + HIGH + 2 * GAP, "The packages, each above all that it calls", body
+    )
 
 
 def _port(
-    room: str, towards: str, all_towards: Sequence[str], places: Mapping[str, tuple[float, float]]
+    package: str, towards: str, all_towards: Sequence[str], places: Mapping[str, tuple[float, float]]
 ) -> tuple[float, float]:
-    """Where on a room's edge an arrow begins or ends: each has its own place, in the order of where they go."""
-    x, y = places[room]
+    """Where on a package's edge an arrow begins or ends: each has its own place, in the order of where they go."""
+    x, y = places[package]
     turn = sorted(all_towards, key=lambda node: (places[node][0], node)).index(towards)
     return x + BOX * 0.8 * ((turn + 1) / (len(all_towards) + 1) - 0.5), y
 
@@ -297,12 +304,14 @@ def _arrow(points: Sequence[tuple[float, float]]) -> str:
     return f'<path class="arrow" d="{path}" marker-end="url(#head)"/>'
 
 
-def _room_box(name: str, x: float, y: float, *, calls_nearly_all: bool) -> list[str]:
-    below = [room for room in rooms().values() if room.name.startswith(f"{name}.") and name.count(".")]
-    inner = [room.name.removeprefix(f"{name}.") for room in below if room.name.count(".") == name.count(".") + 1]
-    foreign = [package for package in FOREIGN if any(package in room.foreign for room in (rooms()[name], *below))]
+def _package_box(name: str, x: float, y: float, *, calls_nearly_all: bool) -> list[str]:
+    below = [package for package in packages().values() if package.name.startswith(f"{name}.") and name.count(".")]
+    inner = [
+        package.name.removeprefix(f"{name}.") for package in below if package.name.count(".") == name.count(".") + 1
+    ]
+    foreign = [other for other in FOREIGN if any(other in package.foreign for package in (packages()[name], *below))]
     floor, _, last = name.rpartition(".")
-    about = re.split(r"[:.,;]", rooms()[name].summary)[0]
+    about = re.split(r"[:.,;]", packages()[name].summary)[0]
     lines = [*wrapped(about, 40)[:2], *(wrapped(", ".join(inner), 40) if inner else [])]
     lines += ["calls nearly all; arrows left out"] if calls_nearly_all else []
     lines += [f"[{', '.join(foreign)}]"] if foreign else []
@@ -324,7 +333,7 @@ class Step:
     happens: str
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         """The folder, without the floor."""
         folder = self.file.rpartition("/")[0]
         return folder.removeprefix("operator/slack_operator/").removeprefix("slack/")
@@ -351,18 +360,20 @@ def way(heading: str) -> list[Step]:
 
 
 def way_picture(heading: str) -> str:
-    """The steps from the top down, each in the column of its room: an arrow to the left comes back to a room."""
+    """The steps from the top down, each in the column of its package: an arrow to the left comes back to a package."""
     steps = way(heading)
-    columns = list(dict.fromkeys(step.room for step in steps))
+    columns = list(dict.fromkeys(step.package for step in steps))
     lane, row, high, top = 52, 70, 46, 58
     labels = [f"{number}  {step.label}" for number, step in enumerate(steps, 1)]
     box = max(width_of(label) for label in labels) + 20
-    places = [(GAP + columns.index(step.room) * lane, top + i * row) for i, step in enumerate(steps)]
+    places = [(GAP + columns.index(step.package) * lane, top + i * row) for i, step in enumerate(steps)]
     right = GAP + (len(columns) - 1) * lane + box
     words_at = right + 2 * GAP
     body = [
-        text(GAP, 26, "Each room has a column, in the order in which the way comes to them: an arrow to the", "small"),
-        text(GAP, 42, "left comes back to a room. Blue is the library, brown what runs in a cluster.", "small"),
+        text(
+            GAP, 26, "Each package has a column, in the order in which the way comes to them: an arrow to the", "small"
+        ),
+        text(GAP, 42, "left comes back to a package. Blue is the library, brown what runs in a cluster.", "small"),
     ]
     for number, (step, label, (x, y)) in enumerate(zip(steps, labels, places, strict=True), 1):
         if step.branches_from is not None:
@@ -379,7 +390,7 @@ def way_picture(heading: str) -> str:
         body += [
             f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{box:g}" height="{high}" rx="6"/>',
             text(x + 10, y + 18, label, "name"),
-            text(x + 10, y + 36, step.room, "small"),
+            text(x + 10, y + 36, step.package, "small"),
         ]
         lines = wrapped(re.sub(r"[`*]", "", step.happens), 62)
         first = y + high / 2 + 4 - 7.5 * (len(lines) - 1)
@@ -389,10 +400,10 @@ def way_picture(heading: str) -> str:
 
 def written() -> dict[Path, str]:
     """Every file that is made here, with its text."""
-    files = {PICTURES / "rooms.svg": rooms_picture()}
+    files = {PICTURES / "packages.svg": packages_picture()}
     files |= {PICTURES / name: way_picture(heading) for heading, name in WAYS.items()}
     page = PAGE.read_text()
-    for name, content in (("rooms", table()), ("contracts", contracts())):
+    for name, content in (("packages", table()), ("contracts", contracts())):
         page = re.sub(
             rf"(<!-- {name}: .*? -->\n).*?(<!-- end of {name} -->)", rf"\1\n{content}\n\n\2", page, flags=re.DOTALL
         )

@@ -28,7 +28,7 @@ from slack.cluster.labels import ANNOTATION_APPLIED
 
 PAGE = (CHART / "README.md").read_text()
 BEFORE = "2372eda224a8"
-"""The last version before the rooms of the code were laid out anew: whoever has placeholders of it keeps them."""
+"""The last version before the packages of the code were laid out anew: whoever has placeholders of it keeps them."""
 PARTS = ("slack", "operator", "charts")
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/resource-slack"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

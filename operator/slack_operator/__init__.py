@@ -1,1 +1,2 @@
-"""The operator: observe, plan, act. The only package that puts all rooms together, and the only one that knows kopf."""
+"""The operator: observe, plan, act. The only package that puts all packages together, and the only one that knows
+kopf."""

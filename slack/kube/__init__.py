@@ -1,4 +1,4 @@
-"""Talking to an API server: the one room that imports the official client.
+"""Talking to an API server: the one package that imports the official client.
 
 Layers, lowest first: `errors` and `paths` (values), `connection` (requests), `retry` (what is tried again),
 `breaker` (what is not sent for a while),

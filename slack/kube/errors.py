@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class KubeError(UserFacingError):
-    """Anything this room raises on purpose."""
+    """Anything this package raises on purpose."""
 
     server: str | None = None
     """Whose answer it was or should have been, where one command may speak to several; a part of the text then."""

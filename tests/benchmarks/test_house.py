@@ -1,4 +1,4 @@
-"""Lines and rooms are counted as a reader counts them."""
+"""Lines and packages are counted as a reader counts them."""
 
 from pathlib import Path
 
@@ -45,6 +45,6 @@ def test_rooms_hold_modules_and_an_init_is_none(tmp_path: Path) -> None:
     assert size_of(tmp_path) == {
         "lines of product code": 45,
         "modules": 4,
-        "rooms": 3,
-        "modules of the largest room": 2,
+        "packages": 3,
+        "modules of the largest package": 2,
     }

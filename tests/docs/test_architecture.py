@@ -1,4 +1,5 @@
-"""docs/architecture.md: rooms and contracts are those of the tree, files and functions are there, pictures are new."""
+"""docs/architecture.md: packages and contracts are those of the tree, files and functions are there, pictures are
+new."""
 
 import json
 import re
@@ -50,7 +51,7 @@ QUESTIONS = {
 
 def test_pictures_and_lists_are_those_of_the_code() -> None:
     old = [name_of(path) for path, text in made.written().items() if path.read_text() != text]
-    assert not old, "run: make rooms"
+    assert not old, "run: make architecture"
 
 
 @run_for_each(("file", "function"), NAMED)
@@ -65,17 +66,17 @@ def test_every_folder_of_modules_is_a_room_of_the_table() -> None:
         for path in (ROOT / floor).rglob("*.py")
         if path.parent != ROOT / "slack"
     }
-    assert {name_of(folder) for folder in folders} == {room.path for room in made.rooms().values()}
-    rows = section(PAGE, "The rooms")
-    assert all(f"| `{room.path}` | {room.summary[:20]}" in rows for room in made.rooms().values())
+    assert {name_of(folder) for folder in folders} == {package.path for package in made.packages().values()}
+    rows = section(PAGE, "The packages")
+    assert all(f"| `{package.path}` | {package.summary[:20]}" in rows for package in made.packages().values())
 
 
 def test_no_room_calls_one_that_stands_above_it() -> None:
-    """The picture draws arrows downwards only: rooms of the two uppermost floors are in no circle."""
+    """The picture draws arrows downwards only: packages of the two uppermost floors are in no circle."""
     graph = made.shown_graph()
     level = made.levels(graph)
     assert all(level[name] > level[goal] for name, goals in graph.items() for goal in goals)
-    assert set(graph) == {".".join(name.split(".")[:2]) for name in made.rooms()}
+    assert set(graph) == {".".join(name.split(".")[:2]) for name in made.packages()}
 
 
 @pytest.mark.parametrize("heading", made.WAYS)
@@ -108,7 +109,7 @@ def test_the_order_of_start_and_stop_is_that_of_the_process() -> None:
     assert order in " ".join(section(PAGE, "The processes").split())
 
 
-@pytest.mark.parametrize("name", ["rooms.svg", *made.WAYS.values()])
+@pytest.mark.parametrize("name", ["packages.svg", *made.WAYS.values()])
 def test_no_label_runs_over_its_box_and_none_is_too_small(name: str) -> None:
     box: ElementTree.Element | None = None
     boxes = 0

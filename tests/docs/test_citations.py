@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.docs.pages import DOCS, ROOT, headings, name_of
 from tests.docs.test_names import absent
 
-ROOMS = (
+FOLDERS = (
     "slack",
     "operator",
     "tests",
@@ -26,7 +26,10 @@ ROOMS = (
 KINDS = {".py", ".sh", ".yaml", ".yml", ".toml", ".tpl", ".go", ".txt", ".in", ""}
 FILES = [
     path
-    for path in (*sorted(ROOT.glob("*")), *(file for room in ROOMS for file in sorted((ROOT / room).rglob("*"))))
+    for path in (
+        *sorted(ROOT.glob("*")),
+        *(file for package in FOLDERS for file in sorted((ROOT / package).rglob("*"))),
+    )
     if path.is_file()
     and path.suffix in KINDS
     and path.name not in ("LICENSE", ".coverage")

@@ -106,7 +106,7 @@ def module_exists(dotted: str) -> bool:
 
 @cache
 def python_files() -> frozenset[str]:
-    return frozenset(path.name for room in CODE for path in (ROOT / room).rglob("*.py"))
+    return frozenset(path.name for package in CODE for path in (ROOT / package).rglob("*.py"))
 
 
 @run_for_each("page", PAGES, ids=name_of)
@@ -151,13 +151,13 @@ def test_former_metrics_are_told_of_only_where_they_were() -> None:
         assert {name.replace(prefix, "slack_audit_") for name in told} <= EXPORTED
 
 
-def test_the_map_for_contributors_has_every_room() -> None:
-    """Top-level folders and the rooms of the library, no more and no less."""
+def test_the_map_for_contributors_has_every_package() -> None:
+    """Top-level folders and the packages of the library, no more and no less."""
     text = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Map\n")[2]
     rows = text.partition("```\n")[2].partition("```")[0].splitlines()
     inner = {row.split("/")[0].strip() for row in rows if row.startswith("  ") and row.strip()}
-    rooms = {path.parent.name for path in (ROOT / "slack").glob("*/__init__.py")}
-    assert inner == rooms
+    packages = {path.parent.name for path in (ROOT / "slack").glob("*/__init__.py")}
+    assert inner == packages
     tops = {row.split("/")[0].split()[0] for row in rows if row and not row.startswith(" ")}
     ignored = {"__pycache__", "node_modules", "dist", "build", "htmlcov"}
     assert tops == {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."} - ignored

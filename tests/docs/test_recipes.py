@@ -26,8 +26,10 @@ def text_of(path: Path) -> str:
     return path.read_text()
 
 
-def files(*rooms: str) -> list[Path]:
-    found = [path for room in rooms for path in (ROOT / room).rglob("*") if path.is_file() and path.suffix != ".pyc"]
+def files(*packages: str) -> list[Path]:
+    found = [
+        path for package in packages for path in (ROOT / package).rglob("*") if path.is_file() and path.suffix != ".pyc"
+    ]
     return [*found, *(ROOT / name for name in ALONE)]
 
 
@@ -50,8 +52,8 @@ def wanted_always(heading: str) -> set[str]:
     return {path for sentence in sentences if not _CONDITIONAL.match(sentence) for path in paths_in(sentence)}
 
 
-def below(path: str, rooms: Iterable[str]) -> bool:
-    return any(path == room or path.startswith(f"{room}/") for room in rooms)
+def below(path: str, packages: Iterable[str]) -> bool:
+    return any(path == package or path.startswith(f"{package}/") for package in packages)
 
 
 RECIPES = {

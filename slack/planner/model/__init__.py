@@ -1,1 +1,1 @@
-"""What the rooms of the planner pass to one another: shapes, plans, vectors, and the cache of earlier plans."""
+"""What the packages of the planner pass to one another: shapes, plans, vectors, and the cache of earlier plans."""

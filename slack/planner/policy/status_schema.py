@@ -1,8 +1,8 @@
 """The status of a SlackPolicy: its OpenAPI schema and the columns that `kubectl get slackpolicies` prints.
 
 Structural, so that the API server prunes nothing the operator writes: the value is built by
-`slack_operator.placeholders.report.status`, and a test holds the two together. Amounts are quantities as text; `summary` holds the texts of the printed
-columns.
+`slack_operator.placeholders.report.status`, and a test holds the two together. Amounts are quantities as text;
+`summary` holds the texts of the printed columns.
 """
 
 from typing import Final
