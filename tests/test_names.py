@@ -184,6 +184,8 @@ IRREGULAR = frozenset(
     }
 )
 """Participles that do not end in -ed."""
+MOST_LINES = 60
+"""Of a function, with its docstring; its complexity is bounded by ruff (pyproject.toml)."""
 NO_PARTICIPLES = frozenset({"exceed", "feed", "heed", "need", "proceed", "seed", "speed"})
 
 
@@ -249,6 +251,15 @@ def test_every_public_class_name_stands_for_one_class() -> None:
 def test_no_package_gets_more_functions_named_by_a_bare_participle() -> None:
     too_many = {package: names for package, names in participles().items() if len(names) > PARTICIPLES.get(package, 0)}
     assert too_many == {}, "give these a verb, or a noun that says what they return"
+
+
+def test_no_function_of_the_product_is_longer_than_a_screen() -> None:
+    lengths = {
+        f"{path}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        for path, node in definitions()
+        if not isinstance(node, ast.ClassDef)
+    }
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
 
 
 def test_words_that_were_replaced_do_not_come_back() -> None:

@@ -39,7 +39,7 @@ from slack.cluster.snapshot import (
 from slack.cluster.tables.interning import grown
 from slack.cluster.tables.kind_table import BY_CLASS
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
-from slack.cluster.tables.reserved_table import speaking
+from slack.cluster.tables.reserved_table import ReservedRecord, WorkloadKey, speaking
 from slack.cluster.together import steps_of
 from slack.cluster.unbound_room import HostsOf, Packed, UnboundRoom
 from slack.cluster.unchecked import Unchecked
@@ -105,6 +105,14 @@ class _Shown(NamedTuple):
     unchecked: tuple[tuple[Unchecked, ...], ...]
 
 
+class _Counts(NamedTuple):
+    """Pods by kind, [kind row]; those on nodes that are not known are counted nowhere."""
+
+    running: IntArray
+    unbound: IntArray
+    created: IntArray
+
+
 class _Nodes(NamedTuple):
     rows: npt.NDArray[np.int64]
     position: IndexArray
@@ -156,20 +164,16 @@ class SnapshotBuilder:
         width = len(copy.resources)
         nodes = self._node_part(copy.nodes, width)
         kinds = self._kind_part(copy, width)
-        running, unbound, presence = _count(copy, kinds, nodes)
-        created = copy.arrivals[kinds.ids]
-        mask = (running + unbound + created) > 0
-        # Nobody is to start a gated pod yet: it is in no sum of pods, and its creation is no arrival so far.
-        pending, gated, arrivals = unbound * ~kinds.gated, unbound * kinds.gated, created * ~kinds.gated
+        counts, presence = _count(copy, kinds, nodes)
+        mask = (counts.running + counts.unbound + counts.created) > 0
         reserved = speaking((key, record) for key, record in copy.reserved.records if record.reserve)
         reserved_requests = grown(copy.requests.matrix, 0, width)[[record.requests for _, record in reserved]]
         bound = {role: _rows(matrix, nodes.rows, width) for role, matrix in copy.requested.items()}
         used = _used(copy.resources, [nodes.allocatable, kinds.requests[mask], reserved_requests, *bound.values()])
         texts = {record.constraints: copy.reserved.constraints[record.constraints] for _, record in reserved}
         shown = self._shown_part(kinds, mask, used, texts)
-        kept = mask[presence.kind]
         by_id = KindsById(kinds.position, kinds.workloads, kinds.labels, kinds.constraints, kinds.constraints_of)
-        found = self._avoided.look(copy, by_id, running, nodes.position)
+        found = self._avoided.look(copy, by_id, counts.running, nodes.position)
         avoided = {int(shown.position[k]): by for k, by in found.avoided.items() if mask[k]}
         resources = tuple(copy.resources[column] for column in used)
         self._columns = _node_columns(copy, nodes, bound, used, self._columns)
@@ -180,45 +184,10 @@ class SnapshotBuilder:
             node_classes=nodes.classes,
             constraints=shown.constraints,
             reach=self._reach_part(shown, nodes),
-            kinds=PodKinds(
-                workloads=shown.workloads,
-                requests=shown.requests,
-                unoffered=shown.unoffered,
-                constraint_id=shown.constraint_id,
-                priority=shown.priority,
-                preempts=shown.preempts,
-                excluded=shown.excluded,
-                reserve=shown.reserve,
-                gang=shown.gang,
-                labels=shown.labels,
-                unchecked=self._unchecked_part(shown, avoided),
-                running=_frozen(running[mask]),
-                pending=_frozen(pending[mask]),
-                gated=_frozen(gated[mask]),
-                arrivals=_frozen(arrivals[mask]),
-                together=_frozen(steps_of(copy.together[kinds.ids[mask]], now)),
-                newest_seconds=_frozen(_newest(copy, kinds)[mask]),
-                example=tuple(map(copy.examples.__getitem__, shown.ids)),
-            ),
-            presence=Presence(
-                kind=_frozen(shown.position[presence.kind[kept]]),
-                node_class=_frozen(presence.node_class[kept]),
-                count=_frozen(presence.count[kept]),
-            ),
+            kinds=_pod_kinds(copy, shown, counts, self._unchecked_part(shown, avoided), now),
+            presence=_shown_presence(shown, presence),
             placeholders=packed.placeholders,
-            reserved=tuple(
-                ReservedWorkload(
-                    workload=Workload(*key),
-                    reserve=record.reserve,
-                    replicas=record.replicas,
-                    requests=_frozen(reserved_requests[row][used]),
-                    unoffered=kinds.claims.without(copy.requests.unoffered.get(record.requests, ())),
-                    constraint_id=shown.constraint_row[record.constraints],
-                    labels=record.labels,
-                    uid=record.uid,
-                )
-                for row, (key, record) in enumerate(reserved)
-            ),
+            reserved=_reserved_workloads(copy, shown, reserved, reserved_requests[:, used]),
             namespaces=copy.namespaces,
             left_out=copy.left_out,
             node_start_seconds=self._node_start_seconds(copy, nodes, now),
@@ -495,7 +464,7 @@ def _used(names: list[str], tables: list[IntArray]) -> list[int]:
     return [0, 1, *sorted(others, key=lambda column: names[column])]
 
 
-def _count(copy: ColumnsCopy, kinds: _Kinds, nodes: _Nodes) -> tuple[IntArray, IntArray, Presence]:
+def _count(copy: ColumnsCopy, kinds: _Kinds, nodes: _Nodes) -> tuple[_Counts, Presence]:
     """Count pods by kind, and by kind and node class; pods on nodes that are not known are counted nowhere."""
     count, classes = kinds.ids.size, len(nodes.classes)
     # Every pod has a cell: kinds down, node classes across, and behind them a row for what is no real pod, a column
@@ -518,7 +487,66 @@ def _count(copy: ColumnsCopy, kinds: _Kinds, nodes: _Nodes) -> tuple[IntArray, I
 
     kept = bound & real
     presence = Presence(kind[kept].astype(np.int32), place[kept].astype(np.int32), counts[kept].astype(np.int64))
-    return per_kind(bound), per_kind(pending), presence
+    return _Counts(per_kind(bound), per_kind(pending), copy.arrivals[kinds.ids]), presence
+
+
+def _pod_kinds(
+    copy: ColumnsCopy, shown: _Shown, counts: _Counts, unchecked: tuple[tuple[Unchecked, ...], ...], now: float
+) -> PodKinds:
+    """Give what a snapshot says of kinds.
+
+    Nobody is to start a gated pod yet: it is in no sum of pods, and its creation is no arrival so far.
+    """
+    mask, gated = shown.mask, shown.kinds.gated
+    return PodKinds(
+        workloads=shown.workloads,
+        requests=shown.requests,
+        unoffered=shown.unoffered,
+        constraint_id=shown.constraint_id,
+        priority=shown.priority,
+        preempts=shown.preempts,
+        excluded=shown.excluded,
+        reserve=shown.reserve,
+        gang=shown.gang,
+        labels=shown.labels,
+        unchecked=unchecked,
+        running=_frozen(counts.running[mask]),
+        pending=_frozen((counts.unbound * ~gated)[mask]),
+        gated=_frozen((counts.unbound * gated)[mask]),
+        arrivals=_frozen((counts.created * ~gated)[mask]),
+        together=_frozen(steps_of(copy.together[shown.kinds.ids[mask]], now)),
+        newest_seconds=_frozen(_newest(copy, shown.kinds)[mask]),
+        example=tuple(map(copy.examples.__getitem__, shown.ids)),
+    )
+
+
+def _shown_presence(shown: _Shown, presence: Presence) -> Presence:
+    """Leave the kinds that a snapshot shows, by their rows there."""
+    kept = shown.mask[presence.kind]
+    return Presence(
+        kind=_frozen(shown.position[presence.kind[kept]]),
+        node_class=_frozen(presence.node_class[kept]),
+        count=_frozen(presence.count[kept]),
+    )
+
+
+def _reserved_workloads(
+    copy: ColumnsCopy, shown: _Shown, reserved: Sequence[tuple[WorkloadKey, ReservedRecord]], requests: IntArray
+) -> tuple[ReservedWorkload, ...]:
+    """Give the workloads that reserve; `requests` is [reserved, resources of the snapshot]."""
+    return tuple(
+        ReservedWorkload(
+            workload=Workload(*key),
+            reserve=record.reserve,
+            replicas=record.replicas,
+            requests=_frozen(requests[row]),
+            unoffered=shown.kinds.claims.without(copy.requests.unoffered.get(record.requests, ())),
+            constraint_id=shown.constraint_row[record.constraints],
+            labels=record.labels,
+            uid=record.uid,
+        )
+        for row, (key, record) in enumerate(reserved)
+    )
 
 
 def _newest(copy: ColumnsCopy, kinds: _Kinds) -> IntArray:

@@ -3,13 +3,14 @@
 import hashlib
 import heapq
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slack.cluster.wire import LimitRange, ResourceQuota
 from slack.planner.burst_eviction.admission import Quotas
 from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
 from slack.planner.burst_eviction.pods import burst_of_promise
+from slack.planner.burst_eviction.promises import Promise
 from slack_operator.burst_eviction.policy_scopes import PolicyScopes
 from slack_operator.placeholders.view.owners import Outstanding
 from slack_operator.placeholders.view.unplaced import Asked, Unplaced
@@ -69,23 +70,13 @@ def gather_bursts(
     Args:
         pods: that have no node.
         promised: what owners are about to make.
-        sites: the policies.
-        trusts: for whom way is made.
+        scopes: the policies.
+        is_allowed: for whom way is made.
         admitting: for promised pods.
-        nodes_of: names of nodes where workloads of `apart` have pods, by key.
+        nodes_of: names of nodes where workloads of `keys_with_anti_affinity` have pods, by key.
     """
-    quotas = Quotas(admitting.quotas)
-    ranges: dict[str, list[LimitRange]] = {}
-    for own in admitting.ranges:
-        ranges.setdefault(own.metadata.namespace or "", []).append(own)
     found: dict[object, OwnedBurst] = {}
-    counts: dict[Asked, tuple[int, float]] = {}
-    for pod in pods:
-        count, since = counts.get(pod.asked, (0, pod.since))
-        counts[pod.asked] = (count + 1, min(since, pod.since))
-    for asked, (count, since) in heapq.nlargest(
-        MOST_KINDS, counts.items(), key=lambda item: (item[0].left_alone is None, item[1][0])
-    ):
+    for asked, (count, since) in _most_frequent(pods):
         burst = PodBurst(
             key=asked.key,
             requests=asked.requests,
@@ -96,28 +87,48 @@ def gather_bursts(
             node=asked.node,
             left_alone=asked.left_alone,
         )
-        _merge_burst(
-            found,
-            OwnedBurst(
-                _with_exclusion(burst, asked.namespace, scopes, is_allowed), asked.key, asked.namespace, 0, since
-            ),
-        )
-    for known in heapq.nlargest(MOST_KINDS, promised, key=lambda known: known.left):
-        promise = replace(known.promise, count=known.left)
-        try:
-            scheduler, limits = next(iter(sorted(scopes.schedulers)), ""), ranges.get(promise.namespace, ())
-            burst = burst_of_promise(promise, scopes.classes, scheduler, limits, quotas)
-        except ValueError as error:
-            log.debug("a template cannot be read, its pods are not waited for: %s: %s", promise.key, error)
-            continue
-        if burst.left_alone is LeftAlone.SCHEDULER:
-            burst = replace(burst, left_alone=None)  # judged below, by all policies' schedulers
+        judged = _with_exclusion(burst, asked.namespace, scopes, is_allowed)
+        _merge_burst(found, OwnedBurst(judged, asked.key, asked.namespace, 0, since))
+    for promise, burst in _promised_bursts(promised, scopes, admitting):
         if burst.one_a_node:
             burst = replace(burst, barred=nodes_of.get(promise.key, frozenset()))
         if burst.count:
             judged = _with_exclusion(burst, promise.namespace, scopes, is_allowed)
             _merge_burst(found, OwnedBurst(judged, promise.key, promise.namespace, burst.count))
     return tuple(_with_unique_key(wanted) for wanted in found.values())
+
+
+def _most_frequent(pods: Iterable[Unplaced]) -> list[tuple[Asked, tuple[int, float]]]:
+    """Count equal pods, with the time since which the first of them waits; at most `MOST_KINDS`.
+
+    Those for which way may be made come first, then the most frequent ones.
+    """
+    counts: dict[Asked, tuple[int, float]] = {}
+    for pod in pods:
+        count, since = counts.get(pod.asked, (0, pod.since))
+        counts[pod.asked] = (count + 1, min(since, pod.since))
+    return heapq.nlargest(MOST_KINDS, counts.items(), key=lambda item: (item[0].left_alone is None, item[1][0]))
+
+
+def _promised_bursts(
+    promised: Iterable[Outstanding], scopes: PolicyScopes, admitting: AdmissionLimits
+) -> Iterator[tuple[Promise, PodBurst]]:
+    """Yield what the largest promises come to after admission; one whose template cannot be read is left out."""
+    quotas = Quotas(admitting.quotas)
+    ranges: dict[str, list[LimitRange]] = {}
+    for own in admitting.ranges:
+        ranges.setdefault(own.metadata.namespace or "", []).append(own)
+    scheduler = min(scopes.schedulers, default="")
+    for known in heapq.nlargest(MOST_KINDS, promised, key=lambda known: known.left):
+        promise = replace(known.promise, count=known.left)
+        try:
+            burst = burst_of_promise(promise, scopes.classes, scheduler, ranges.get(promise.namespace, ()), quotas)
+        except ValueError as error:
+            log.debug("a template cannot be read, its pods are not waited for: %s: %s", promise.key, error)
+            continue
+        if burst.left_alone is LeftAlone.SCHEDULER:
+            burst = replace(burst, left_alone=None)  # judged by all policies' schedulers
+        yield promise, burst
 
 
 def _with_exclusion(burst: PodBurst, namespace: str, scopes: PolicyScopes, is_allowed: IsAllowed) -> PodBurst:

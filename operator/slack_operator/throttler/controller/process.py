@@ -140,17 +140,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         permits.reported if permits is not None else lambda report: None,
         late_pods.asked if late_pods is not None else lambda node, said: None,
     )
-    reporter = PolicyReporter(
-        desired=desired,
-        labels=labels,
-        starts=starts,
-        writer=base.writer,
-        recorder=base.recorder,
-        metrics=metrics,
-        may_write=base.leadership.may_write,
-        stale=watches.stale,
-        sees_nodes=lambda: not nodes.forbidden,
-    )
+    reporter = _reporter(base, metrics, desired, labels, starts, watches, sees_nodes=lambda: not nodes.forbidden)
     webhook = _webhook(settings, injection, metrics, tls)
     receiver = _receiver(settings, base, starts, tls)
 
@@ -190,6 +180,29 @@ def _webhook(
 ) -> Webhook:
     return Webhook(
         *host_port(settings.webhook_listen), rules=lambda: injection.rules, on_admission=metrics.on_admission, tls=tls
+    )
+
+
+def _reporter(
+    base: ProcessContext,
+    metrics: ControllerMetrics,
+    desired: Desired[ThrottlePolicy],
+    labels: NodeLabels,
+    starts: Starts,
+    watches: Watches,
+    *,
+    sees_nodes: Callable[[], bool],
+) -> PolicyReporter:
+    return PolicyReporter(
+        desired=desired,
+        labels=labels,
+        starts=starts,
+        writer=base.writer,
+        recorder=base.recorder,
+        metrics=metrics,
+        may_write=base.leadership.may_write,
+        stale=watches.stale,
+        sees_nodes=sees_nodes,
     )
 
 
