@@ -1,7 +1,7 @@
 """A week of the demand controller: pools and namespaces come and go, each with a name that was never there before.
 
-The parts are those of the controller's process: books, loop, board, metrics, statuses and pods. The broker, the API
-server and the pods are modelled here. A standby stands beside the leader, hears the same reports and decides nothing.
+The components are those of the controller's process: books, loop, board, metrics, statuses and pods. The broker, the
+API server and the pods are modelled here. A standby stands beside the leader, hears the same reports and decides nothing.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
 from slack.kube.pipelining import PipelinedClient, WriteRequest
 from slack.kube.watch import EventType
-from slack_operator.demand.controller import ControllerParts
+from slack_operator.demand.controller import ControllerComponents
 from slack_operator.demand.controller_settings import DemandControllerSettings
 from slack_operator.demand.metrics import DemandMetrics
 from slack_operator.demand.pod_rows import PoolPodRow
@@ -166,7 +166,7 @@ def _row(pod: Json) -> PoolPodRow:
 
 
 class _Replica:
-    """One controller process, as far as its parts go."""
+    """One controller process, as far as its components go."""
 
     def __init__(self, clock: Callable[[], float], broker: _Broker, *, leads: bool) -> None:
         def may_write() -> bool:
@@ -175,7 +175,7 @@ class _Replica:
         settings = DemandControllerSettings(broker_url="nats://broker:4222", proxy_image="proxy:1")
         nothing = SimpleNamespace(apply=lambda *_, **__: {}, record=lambda *_: None, touch=lambda: None)
         self.connection = Connection(Configuration(host="http://127.0.0.1:1"))
-        base = SimpleNamespace(
+        context = SimpleNamespace(
             connection=self.connection,
             leadership=SimpleNamespace(may_write=may_write),
             writer=nothing,
@@ -184,19 +184,19 @@ class _Replica:
         )
         self.metrics = DemandMetrics(clock)
         self.pods = _Pods(lambda: _BEGAN + clock())
-        self.parts = ControllerParts(
-            settings, cast("ProcessContext", base), self.metrics, clock=clock, unix=lambda: _BEGAN + clock()
+        self.components = ControllerComponents(
+            settings, cast("ProcessContext", context), self.metrics, clock=clock, unix=lambda: _BEGAN + clock()
         )
-        self.parts.pods._lanes = cast("PipelinedClient", self.pods)
-        self.parts.loop._broker = broker
-        self.parts.watches.stale = lambda: None  # type: ignore[method-assign]  # no reflector runs: pods are told here
-        for desired in (self.parts.pools, self.parts.quotas):
+        self.components.pods._lanes = cast("PipelinedClient", self.pods)
+        self.components.loop._broker = broker
+        self.components.watches.stale = lambda: None  # type: ignore[method-assign]  # no reflector runs: pods are told here
+        for desired in (self.components.pools, self.components.quotas):
             desired.replace_all((), events_before=desired.events)
 
     def tell_of_pods(self, news: Sequence[tuple[EventType, PoolPodRow]]) -> None:
         """Hand over what the watch of pods would."""
         if news:
-            self.parts.pods._rows[0].apply(news)
+            self.components.pods._rows[0].apply(news)
 
 
 class DemandWeek:
@@ -230,7 +230,7 @@ class DemandWeek:
             self._publish_and_run()
             self._tick()
         for replica in (self._leader, self._standby):
-            replica.parts.turn()
+            replica.components.turn()
         self._call()
 
     def clear(self, now_seconds: float) -> None:
@@ -243,9 +243,17 @@ class DemandWeek:
         """Return what both processes keep."""
         found: dict[str, int] = {}
         for name, replica in (("leader", self._leader), ("standby", self._standby)):
-            parts = replica.parts
-            roots = (parts.books, parts.board, parts.followed, parts.pools, parts.quotas, parts.loop, parts.pods)
-            kept = sizes((*roots, parts.reporter, replica.metrics)) | series(replica.metrics.registry)
+            components = replica.components
+            roots = (
+                components.books,
+                components.board,
+                components.followed,
+                components.pools,
+                components.quotas,
+                components.loop,
+                components.pods,
+            )
+            kept = sizes((*roots, components.reporter, replica.metrics)) | series(replica.metrics.registry)
             found |= {f"{name}: {what}": size for what, size in kept.items()}
         return found
 
@@ -271,7 +279,7 @@ class DemandWeek:
 
     def _apply(self, what: str, document: Json) -> None:
         for replica in (self._leader, self._standby):
-            getattr(replica.parts, what).apply(document)
+            getattr(replica.components, what).apply(document)
 
     def _remove(self, pool: Json) -> None:
         metadata = pool["metadata"]
@@ -280,9 +288,9 @@ class DemandWeek:
         pods = self._leader.pods
         gone = [pod for pod in pods.there.values() if pod["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"]]
         for replica in (self._leader, self._standby):
-            replica.parts.pools.drop(pool)
+            replica.components.pools.drop(pool)
             if last:
-                replica.parts.quotas.drop(_object("ActivationQuota", "quota", namespace, {}))
+                replica.components.quotas.drop(_object("ActivationQuota", "quota", namespace, {}))
         for pod in gone:
             del pods.there[pod["metadata"]["namespace"], pod["metadata"]["name"]]
             pods.news.append((EventType.DELETED, _row(pod)))
@@ -302,22 +310,22 @@ class DemandWeek:
             runs = tuple(self._random.uniform(5.0, 500.0) for _ in range(ran))
             report = ContainerReport(container=name, idle_seconds=None if ran else TURN_SECONDS, last_run_ms=runs)
             for replica in (self._leader, self._standby):
-                replica.parts.loop._take(subject, encode_report(report))
+                replica.components.loop._take(subject, encode_report(report))
 
     def _tick(self) -> None:
         self._leader.pods.make_ready()
         news, self._leader.pods.news = self._leader.pods.news, []
         for replica in (self._leader, self._standby):
             replica.tell_of_pods(news)
-            self._runner.run(replica.parts.loop._turn())
-        self._leader.parts.pods.exchange(sweeps=True)
+            self._runner.run(replica.components.loop._turn())
+        self._leader.components.pods.exchange(sweeps=True)
 
     def _call(self) -> None:
-        """Ask the throttle endpoint's parts, some of whose answers are refusals."""
+        """Ask the throttle endpoint's components, some of whose answers are refusals."""
         for pool in list(self._pools)[:_CALLED_AT_ONCE]:
             key = QueueKey(pool["metadata"]["namespace"], pool["metadata"]["name"])
-            self._leader.parts.board.verdict(key)
-            self._standby.parts.followed.verdict(key)
+            self._leader.components.board.verdict(key)
+            self._standby.components.followed.verdict(key)
             self._leader.metrics.on_rejected(key)
             self._standby.metrics.on_rejected(key)
 

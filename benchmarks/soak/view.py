@@ -19,7 +19,7 @@ from slack.cluster.labels import LABEL_PLACEHOLDER, LABEL_POLICY
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType, Undecodable
 from slack_operator.placeholders.policies import DesiredPolicies
-from slack_operator.placeholders.report.spared import SparedWaits
+from slack_operator.placeholders.report.saved_waits import SavedWaits
 from slack_operator.placeholders.view.cluster_view import ClusterView
 from slack_operator.placeholders.view.instant_starts import InstantRatio
 from slack_operator.placeholders.view.owners import Owners
@@ -51,7 +51,7 @@ class ViewWeek:
         self._view.columns = ClusterColumns(_NAMESPACE, _WINDOW_SECONDS)
         self._view.owners = Owners()
         self._desired = DesiredPolicies(lambda: None)
-        self._ratio, self._spared = InstantRatio(), SparedWaits()
+        self._ratio, self._spared = InstantRatio(), SavedWaits()
         self._nodes, self._pods, self._own = NodeSink(self._view), PodSink(self._view), OwnSetSink(self._view)
         self._sets: WorkloadSink[wire.ReplicaSet] = WorkloadSink(self._view, "ReplicaSet")
         self._deployments: WorkloadSink[wire.Deployment] = WorkloadSink(self._view, "Deployment")

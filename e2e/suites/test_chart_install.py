@@ -28,7 +28,7 @@ from e2e.harness.product.operator import (
     wait_until_placed,
 )
 from e2e.harness.product.uninstall_hook import HOOK, JOB, arguments, complete
-from slack_operator.placeholders.act.brake import quota
+from slack_operator.placeholders.act.creation_block import quota
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/slackpolicies.resource-slack.io"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/resource-slack"

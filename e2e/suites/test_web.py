@@ -194,7 +194,9 @@ def test_a_view_that_is_stale_or_old_is_no_answer(browser: Browser, small: Synth
     with page_of(small) as (origin, board), browser.visit(origin) as visit:
         visit.wait_for_text("#headline", "Your slack is there")
         turn = small.reconcile(time.time())
-        board.show(replace(turn, stale="/api/v1/pods is not listed yet", observation=None, subjects=(), items=()))
+        board.show(
+            replace(turn, stale="/api/v1/pods is not listed yet", observation=None, planned_policies=(), items=())
+        )
         visit.wait_for_text("#headline", "Not known: the operator's view of the cluster is not whole")
         visit.wait_for_text("#notices", "Nothing is planned: /api/v1/pods is not listed yet.")
         visit.wait_for_text("#notices", "What to do: the message names what is missing: the operator's rights")

@@ -1,4 +1,4 @@
-"""The operator's process: its settings, its parts, and what is checked before anything starts."""
+"""The operator's process: its settings, its components, and what is checked before anything starts."""
 
 import logging
 import os
@@ -33,7 +33,7 @@ from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspen
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.act.actuator import Actuator
-from slack_operator.placeholders.act.brake import Brake
+from slack_operator.placeholders.act.creation_block import CreationBlock
 from slack_operator.placeholders.act.left_loads import LeftLoads
 from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.act.release_ways import MarkerPods, way_of
@@ -52,7 +52,7 @@ from slack_operator.placeholders.view.node_claims import watch_of as watch_of_cl
 from slack_operator.placeholders.view.watches import Watches
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.policy_source import PolicySource
-from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
+from slack_operator.runtime.process import Components, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.scaling.policy_scaler import PolicyScaler
 from slack_operator.scaling.scale_sink import ScaleSink, watch_of
@@ -71,7 +71,7 @@ BETWEEN_DEADLINE_SECONDS = 1.0
 
 
 def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
-    """Check what can be checked, connect, and make all parts of one operator.
+    """Check what can be checked, connect, and make all components of one operator.
 
     Raises:
         CannotStart: a file, the connection or the namespace is not as it must be.
@@ -83,36 +83,38 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     web_token, extras = _web_token(settings), _placeholders(settings)
     connection = _connect(settings, stopping, metrics)
     said = {ANNOTATION_BUILT_IN_POLICY: str(settings.built_in_policy).lower()}
-    base = ProcessContext(settings, connection, stopping, component=COMPONENT, lease_annotations=said)
-    view = ClusterView(settings.namespace, base.wake.touch)
-    scales = ScaleSink(base.wake.touch)
+    context = ProcessContext(settings, connection, stopping, component=COMPONENT, lease_annotations=said)
+    view = ClusterView(settings.namespace, context.wake.touch)
+    scales = ScaleSink(context.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
-    releasing, claims_watch = _releasing(settings, base, view, extras)
+    releasing, claims_watch = _releasing(settings, context, view, extras)
     watches = Watches(connection, view, helpful=[scaled, claims_watch], make_way=settings.make_way and settings.bound)
-    desired = DesiredPolicies(base.wake.touch)
-    scaler = _scaler(settings, base, scales, desired)
-    board = _board(settings, base) if settings.web else None
+    desired = DesiredPolicies(context.wake.touch)
+    scaler = _scaler(settings, context, scales, desired)
+    board = _board(settings, context) if settings.web else None
     load = _load(settings) if settings.web and settings.web_load_watcher else None
-    evictor = _burst_evictor(settings, base, view, watches, metrics) if settings.make_way and settings.bound else None
-    objectives = _objectives(settings, base)
-    left_loads = _left_loads(base)
-    autoscalers = _autoscalers(settings, base, view)
-    unbound = _unbound(base, view)
+    evictor = (
+        _burst_evictor(settings, context, view, watches, metrics) if settings.make_way and settings.bound else None
+    )
+    objectives = _objectives(settings, context)
+    left_loads = _left_loads(context)
+    autoscalers = _autoscalers(settings, context, view)
+    unbound = _unbound(context, view)
     looks = (unbound.look, *(() if evictor is None else (evictor.take_plan,)))
     forms = _forms(settings, autoscalers, unbound)
-    base.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
-    loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms, releasing, extras)
+    context.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
+    loop = _loop(settings, context, view, watches, desired, metrics, board, looks, objectives, forms, releasing, extras)
     metrics.registry.register(WatchRestarts(watches.restarts))
-    parts = Parts(
+    components = Components(
         watches=watches,
         policies=PolicySource(connection, desired, SLACK_POLICY),
         loop=ReconcileLoop(
             loop.reconcile,
-            base.wake,
+            context.wake,
             between=(loop.tell, loop.rescue, scaler.turn, objectives.save, left_loads.turn, releasing.turn),
             due_in=loop.tell_due_in,
             at_end=objectives.close,
-            heart=base.heart,
+            heart=context.heart,
         ),
         registry=metrics.registry,
         unreadable=metrics.unreadable,
@@ -126,7 +128,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
             *(() if load is None else (load.source,)),
         ),
     )
-    return Process(base, parts)
+    return Process(context, components)
 
 
 def _connect(settings: OperatorSettings, stopping: Stopping, metrics: Metrics) -> Connection:
@@ -145,7 +147,7 @@ def _connect(settings: OperatorSettings, stopping: Stopping, metrics: Metrics) -
 
 def _loop(
     settings: OperatorSettings,
-    base: ProcessContext,
+    context: ProcessContext,
     view: ClusterView,
     watches: Watches,
     desired: DesiredPolicies,
@@ -157,15 +159,15 @@ def _loop(
     releasing: Releasing,
     extras: Placeholders,
 ) -> Loop:
-    writer, recorder, may_write = base.writer, base.recorder, base.leadership.may_write
+    writer, recorder, may_write = context.writer, context.recorder, context.leadership.may_write
     clock = time.monotonic
-    actuator = _actuator(settings, base, view)
+    actuator = _actuator(settings, context, view)
     return Loop(
         view=view,
         watches=watches,
         desired=desired,
         actuator=actuator,
-        brake=Brake(writer, namespace=settings.namespace, may_write=may_write, clock=clock),
+        brake=CreationBlock(writer, namespace=settings.namespace, may_write=may_write, clock=clock),
         forms=forms,
         releasing=releasing,
         objectives=objectives,
@@ -177,12 +179,12 @@ def _loop(
             may_write=may_write,
             clock=clock,
             wall=time.time,
-            progress=base.heart.beat,
+            progress=context.heart.beat,
         ),
-        rescuer=_rescuer(settings, base, metrics),
+        rescuer=_rescuer(settings, context, metrics),
         metrics=metrics,
         may_write=may_write,
-        wake=base.wake,
+        wake=context.wake,
         namespace=settings.namespace,
         image=settings.image,
         placeholder_user=settings.placeholder_user,
@@ -195,38 +197,38 @@ def _loop(
     )
 
 
-def _actuator(settings: OperatorSettings, base: ProcessContext, view: ClusterView) -> Actuator:
+def _actuator(settings: OperatorSettings, context: ProcessContext, view: ClusterView) -> Actuator:
     return Actuator(
-        base.writer,
+        context.writer,
         namespace=settings.namespace,
-        may_write=base.leadership.may_write,
+        may_write=context.leadership.may_write,
         expectations=view,
         clock=time.monotonic,
         is_lent=view.is_lent,
-        progress=base.heart.beat,
+        progress=context.heart.beat,
     )
 
 
-def _rescuer(settings: OperatorSettings, base: ProcessContext, metrics: Metrics) -> Rescuer:
-    gate = base.leadership.gate
+def _rescuer(settings: OperatorSettings, context: ProcessContext, metrics: Metrics) -> Rescuer:
+    gate = context.leadership.gate
     return Rescuer(
-        Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
-        base.recorder,
+        Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
+        context.recorder,
         metrics,
         enabled=settings.rescue_stuck_preemptors and settings.bound,
-        may_write=base.leadership.may_write,
-        server_version=base.connection.server_version,
+        may_write=context.leadership.may_write,
+        server_version=context.connection.server_version,
         clock=time.monotonic,
     )
 
 
 def _releasing(
-    settings: OperatorSettings, base: ProcessContext, view: ClusterView, extras: Placeholders
+    settings: OperatorSettings, context: ProcessContext, view: ClusterView, extras: Placeholders
 ) -> tuple[Releasing, Reflector[wire.NodeClaim]]:
     """Return who releases nodes, and the watch of NodeClaims for it."""
-    gate, claims = base.leadership.gate, NodeClaims()
-    watch = watch_of_claims(base.connection, claims)
-    writer = Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
+    gate, claims = context.leadership.gate, NodeClaims()
+    watch = watch_of_claims(context.connection, claims)
+    writer = Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
     markers = MarkerPods(
         view,
         writer,
@@ -241,48 +243,48 @@ def _releasing(
         way_of(settings.release_nodes, writer, markers),
         markers,
         blind=lambda: watch.forbidden,
-        may_write=base.leadership.may_write,
+        may_write=context.leadership.may_write,
     )
     return releasing, watch
 
 
-def _objectives(settings: OperatorSettings, base: ProcessContext) -> Objectives:
-    gate = base.leadership.gate
-    writer = Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
+def _objectives(settings: OperatorSettings, context: ProcessContext) -> Objectives:
+    gate = context.leadership.gate
+    writer = Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
     histories = Histories(writer, namespace=settings.namespace)
-    return Objectives(histories, base.leadership.may_write, time.monotonic, time.time)
+    return Objectives(histories, context.leadership.may_write, time.monotonic, time.time)
 
 
 def _scaler(
-    settings: OperatorSettings, base: ProcessContext, scales: ScaleSink, desired: DesiredPolicies
+    settings: OperatorSettings, context: ProcessContext, scales: ScaleSink, desired: DesiredPolicies
 ) -> PolicyScaler:
-    gate = base.leadership.gate
+    gate = context.leadership.gate
     return PolicyScaler(
-        Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
-        base.recorder.record,
+        Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
+        context.recorder.record,
         scales.scales,
         desired.entries,
         namespace=settings.namespace,
-        may_write=lambda: base.leadership.may_write() and desired.synced,
+        may_write=lambda: context.leadership.may_write() and desired.synced,
         clock=time.monotonic,
         wall=time.time,
     )
 
 
-def _autoscalers(settings: OperatorSettings, base: ProcessContext, view: ClusterView) -> Autoscalers:
+def _autoscalers(settings: OperatorSettings, context: ProcessContext, view: ClusterView) -> Autoscalers:
     return Autoscalers(
-        base.connection,
+        context.connection,
         status_map=settings.cluster_autoscaler_status_map,
         heard=lambda: view.autoscaler_events.heard_seconds,
-        on_change=base.wake.touch,
+        on_change=context.wake.touch,
         clock=time.monotonic,
         wall=time.time,
     )
 
 
-def _unbound(base: ProcessContext, view: ClusterView) -> UnboundTelling:
-    lanes = PipelinedClient(base.connection, most=CONNECTIONS)
-    return UnboundTelling(view, lanes, base.recorder, may_write=base.leadership.may_write, wall=time.time)
+def _unbound(context: ProcessContext, view: ClusterView) -> UnboundTelling:
+    lanes = PipelinedClient(context.connection, most=CONNECTIONS)
+    return UnboundTelling(view, lanes, context.recorder, may_write=context.leadership.may_write, wall=time.time)
 
 
 def _forms(settings: OperatorSettings, autoscalers: Autoscalers, unbound: UnboundTelling) -> Forms:
@@ -298,25 +300,25 @@ def _forms(settings: OperatorSettings, autoscalers: Autoscalers, unbound: Unboun
     )
 
 
-def _left_loads(base: ProcessContext) -> LeftLoads:
-    gate = base.leadership.gate
-    writer = Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
-    may_write = base.leadership.may_write
-    return LeftLoads(base.connection, writer, may_write=may_write, clock=time.monotonic, wall=time.time)
+def _left_loads(context: ProcessContext) -> LeftLoads:
+    gate = context.leadership.gate
+    writer = Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
+    may_write = context.leadership.may_write
+    return LeftLoads(context.connection, writer, may_write=may_write, clock=time.monotonic, wall=time.time)
 
 
 def _burst_evictor(
-    settings: OperatorSettings, base: ProcessContext, view: ClusterView, watches: Watches, metrics: Metrics
+    settings: OperatorSettings, context: ProcessContext, view: ClusterView, watches: Watches, metrics: Metrics
 ) -> BurstEvictor:
-    may_write = base.leadership.may_write
-    writer = EvictionWriter(PipelinedClient(base.connection), namespace=settings.namespace, may_write=may_write)
+    may_write = context.leadership.may_write
+    writer = EvictionWriter(PipelinedClient(context.connection), namespace=settings.namespace, may_write=may_write)
     return BurstEvictor(
         view,
         ReplicaSetSuspender(view, writer, may_write=may_write),
-        BurstReporter(metrics, base.recorder),
+        BurstReporter(metrics, context.recorder),
         may_write=may_write,
         stale=watches.stale,
-        wake=base.wake.flush,
+        wake=context.wake.flush,
     )
 
 
@@ -335,15 +337,15 @@ def _placeholders(settings: OperatorSettings) -> Placeholders:
         raise CannotStart(f"{flag('placeholders')}: {problems}") from None
 
 
-def _board(settings: OperatorSettings, base: ProcessContext) -> PageState:
+def _board(settings: OperatorSettings, context: ProcessContext) -> PageState:
     return PageState(
         About(
-            identity=base.leadership.identity,
+            identity=context.leadership.identity,
             namespace=settings.namespace,
             operator_version=metadata.version("resource-slack"),
             interval_seconds=settings.interval,
-            leader=lambda: base.leadership.leader or "",
-            vacant_seconds=lambda: base.leadership.vacant_seconds,
+            leader=lambda: context.leadership.leader or "",
+            vacant_seconds=lambda: context.leadership.vacant_seconds,
         )
     )
 

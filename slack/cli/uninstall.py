@@ -304,7 +304,7 @@ def _wait_for_placeholders(connection: "Connection", namespace: str, wait_second
 
 def _targets(connection: "Connection", namespace: str, told: _Told) -> Iterator[_Target]:
     """Yield ReplicaSets first (their pods go with them), then pods without one and markers, then what is beside."""
-    from slack.cluster.labels import BRAKE, LABEL_MANAGED_BY, MANAGED_BY, PRIORITY_CLASS
+    from slack.cluster.labels import CREATION_BLOCK, LABEL_MANAGED_BY, MANAGED_BY, PRIORITY_CLASS
     from slack.kube.paths import resource_path
 
     for api_version, plural, kind in (("apps/v1", "replicasets", "ReplicaSet"), ("v1", "pods", "Pod")):
@@ -314,9 +314,9 @@ def _targets(connection: "Connection", namespace: str, told: _Told) -> Iterator[
                 continue  # a pod leaves with its ReplicaSet
             path = resource_path(api_version, plural, namespace=namespace, name=meta["name"])
             yield _Target(kind, namespace, meta["name"], path, meta["uid"])
-    brake = resource_path("v1", "resourcequotas", namespace=namespace, name=BRAKE)
+    brake = resource_path("v1", "resourcequotas", namespace=namespace, name=CREATION_BLOCK)
     beside = (
-        _Target("ResourceQuota", namespace, BRAKE, brake),
+        _Target("ResourceQuota", namespace, CREATION_BLOCK, brake),
         _Target(
             "PriorityClass", None, PRIORITY_CLASS, resource_path(_SCHEDULING, "priorityclasses", name=PRIORITY_CLASS)
         ),

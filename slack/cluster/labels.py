@@ -18,7 +18,7 @@ AUDIT_FIELD_MANAGER = "resource-slack-audit"
 THROTTLER_FIELD_MANAGER = "resource-slack-throttler"
 DEMAND_FIELD_MANAGER = "resource-slack-demand"
 PRIORITY_CLASS = "resource-slack"
-BRAKE = "resource-slack-brake"
+CREATION_BLOCK = "resource-slack-brake"
 """The ResourceQuota that stops a controller which makes too many placeholders."""
 
 # On what we make.

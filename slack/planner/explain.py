@@ -28,8 +28,8 @@ from slack.planner.model.result import ConditionType, Plan, PolicyPlan, ShapePla
 from slack.planner.model.shape import Role, amounts
 from slack.planner.objects.manifests import PRIORITY
 from slack.planner.policy.spec import CoverMode, Policy
-from slack.planner.wanted.hindrances import Hindrance, hindrances, why_no_node_left
 from slack.planner.wanted.mirror_template import reservations
+from slack.planner.wanted.preemption_blockers import PreemptionBlocker, preemption_blockers, why_no_node_left
 
 KINDS: Mapping[str, str] = {
     name: kind
@@ -437,34 +437,34 @@ def _hindrances(
     ours, cache = priorities.get(spec.priority_class_name, PRIORITY), PlanCache()
     counting = counting_of(snapshot, domain, ours, cache)
     holds = {
-        hindrance: set(hindered.tolist())
-        for hindrance, hindered in hindrances(snapshot, domain, np.array(rows, dtype=np.int64), counting, cache)
+        blocker: set(hindered.tolist())
+        for blocker, hindered in preemption_blockers(snapshot, domain, np.array(rows, dtype=np.int64), counting, cache)
     }
     if mirrored:
         # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks. And they are of its
         # scheduler.
-        holds[Hindrance.NO_NODE_LEFT] = holds[Hindrance.SCHEDULER] = set()
+        holds[PreemptionBlocker.NO_NODE_LEFT] = holds[PreemptionBlocker.SCHEDULER] = set()
     if not domain.policy.form.occupies_nodes:
         # The capacity is free: nothing has to be preempted for it, and any scheduler may use it.
-        holds |= {key: set[int]() for key in (Hindrance.PRIORITY, Hindrance.SCHEDULER)}
+        holds |= {key: set[int]() for key in (PreemptionBlocker.PRIORITY, PreemptionBlocker.SCHEDULER)}
     found = []
     for row in rows:
-        if row in holds.get(Hindrance.NEVER_PREEMPTS, ()):
+        if row in holds.get(PreemptionBlocker.NEVER_PREEMPTS, ()):
             found.append("its pods have preemptionPolicy Never: they cannot take a placeholder's place")
-        if row in holds[Hindrance.PRIORITY]:
+        if row in holds[PreemptionBlocker.PRIORITY]:
             found.append(
                 f"its priority {int(kinds.priority[row])} is not above the placeholders' ({ours}): "
                 f"it cannot take a placeholder's place"
             )
-        if row in holds[Hindrance.SCHEDULER]:
+        if row in holds[PreemptionBlocker.SCHEDULER]:
             scheduler = snapshot.constraints[int(kinds.constraint_id[row])].scheduler_name
             found.append(
                 f"its scheduler is {scheduler}, the policy's is {spec.scheduler_name}: "
                 f"give it a policy with spec.schedulerName {scheduler}"
             )
-        if row in holds[Hindrance.NO_NODE_LEFT]:
+        if row in holds[PreemptionBlocker.NO_NODE_LEFT]:
             found.append(why_no_node_left(snapshot, domain, row))
-        if row in holds.get(Hindrance.HOST, ()):
+        if row in holds.get(PreemptionBlocker.HOST, ()):
             found.append(HOST_REFUSED)
     return tuple(dict.fromkeys(found))
 

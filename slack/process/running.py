@@ -28,7 +28,7 @@ class CannotStart(Exception):
         self.exit_code = exit_code
 
 
-class Part(Startable, Protocol):
+class Component(Startable, Protocol):
     """What begins and ends with a process."""
 
     def stop(self) -> None:
@@ -48,7 +48,7 @@ class Work(Protocol):
         """End, within seconds; nothing where it was never started."""
 
 
-def listen(server: Part, flag: str, address: str) -> None:
+def listen(server: Component, flag: str, address: str) -> None:
     """Start a server.
 
     Raises:

@@ -35,7 +35,7 @@ class InvalidThrottlePolicy(InvalidDocument):
     """A ThrottlePolicy or MinionConfig that cannot be used; each problem names the field and what would be right."""
 
 
-class Then(StrEnum):
+class TimeoutAction(StrEnum):
     """What becomes of a container that takes too long to start."""
 
     RELEASE = "Release"
@@ -48,7 +48,7 @@ class StartTimeout(SpecModel):
 
     after: Timeout = timedelta(minutes=5)
     """From the grant, not from the pod's creation; from 1s to 24h."""
-    then: Then = Then.RELEASE
+    then: TimeoutAction = TimeoutAction.RELEASE
     """Release: the container runs on without a slot, and is ready when it is. Delete: its pod is evicted, so far as
     PodDisruptionBudgets allow."""
 
@@ -125,7 +125,7 @@ class ThrottlePolicySpec(SpecModel):
             force_after_seconds=None if lowest is None else float(1 / lowest),
             gap_seconds=0.0 if highest is None else float(1 / highest),
             start_timeout_seconds=self.start_timeout.after.total_seconds(),
-            delete_late=self.start_timeout.then is Then.DELETE,
+            delete_late=self.start_timeout.then is TimeoutAction.DELETE,
             no_probe_hold_seconds=self.no_probe_hold.total_seconds(),
             fail_open_after_seconds=self.fail_open_after.total_seconds(),
             average_over_seconds=self.average_over.total_seconds(),

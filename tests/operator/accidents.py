@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
-from slack.cluster.labels import BRAKE, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE
+from slack.cluster.labels import CREATION_BLOCK, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE
 from slack.cluster.quantity import amount
 from slack.planner.objects.manifests import replica_set_name
 from slack_operator.placeholders.reconciliation import Reconciliation
@@ -153,7 +153,7 @@ class AccidentWorld(World):
         wanted = item["spec"]["replicas"]
         for gone in mine[: max(0, len(mine) - wanted)]:
             del self.api.objects[f"{PODS}/{gone['metadata']['name']}"]
-        refused = any(path.endswith(f"/{BRAKE}") for path in self.api.objects)
+        refused = any(path.endswith(f"/{CREATION_BLOCK}") for path in self.api.objects)
         for _ in range(0 if refused else wanted - len(mine)):
             self._new_placeholder(name, item)
         item["status"] = {"replicas": wanted}

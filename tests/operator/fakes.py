@@ -25,7 +25,7 @@ from slack.planner.release import Claim
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.act.actuator import Actuator
-from slack_operator.placeholders.act.brake import Brake
+from slack_operator.placeholders.act.creation_block import CreationBlock
 from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.act.release_ways import MarkerPods, way_of
 from slack_operator.placeholders.act.releasing import Releasing
@@ -390,7 +390,7 @@ class World:
             watches=self.fresh,
             desired=self.desired,
             actuator=self.actuator,
-            brake=Brake(writer, namespace=NAMESPACE, **rules),
+            brake=CreationBlock(writer, namespace=NAMESPACE, **rules),
             priority_class=OwnPriorityClass(writer, self.actuator.contests, **rules),
             reporter=Reporter(writer, self.recorder, namespace=NAMESPACE, wall=self.wall, **rules),  # type: ignore[arg-type]
             rescuer=Rescuer(

@@ -6,8 +6,8 @@ import pytest
 
 from slack.throttler.config import (
     InvalidThrottlePolicy,
-    Then,
     ThrottlePolicy,
+    TimeoutAction,
     choose,
     parse_minion_config,
     parse_throttle_policy,
@@ -116,7 +116,7 @@ def test_one_namespace_has_its_share_of_the_slots_and_at_least_one() -> None:
 
 def test_who_is_late_may_lose_the_pod() -> None:
     late = policy(startTimeout={"after": "90s", "then": "Delete"}).spec
-    assert (late.start_timeout.then, late.limits(1).start_timeout_seconds) == (Then.DELETE, 90.0)
+    assert (late.start_timeout.then, late.limits(1).start_timeout_seconds) == (TimeoutAction.DELETE, 90.0)
     assert late.limits(1).delete_late
 
 

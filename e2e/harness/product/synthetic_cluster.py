@@ -20,9 +20,9 @@ from slack.planner.objects.actions import Present
 from slack.planner.objects.manifests import replica_set_name
 from slack.planner.plan import plan
 from slack.planner.policy.spec import parse_policy
+from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.policies import PolicyEntry
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.placeholders.subjects import Subject
 from slack_operator.placeholders.view.cluster_view import Observation
 from slack_operator.placeholders.view.displaced import PREEMPTED, Displacement
 
@@ -96,8 +96,8 @@ class Synthetic:
                 displaced=counts,
                 displacements=tuple(self._displaced[-100:]),
             ),
-            subjects=tuple(
-                Subject(PolicyEntry(policy.name, f"uid-{policy.name}", 1, policy, (), {}), policy, None)
+            planned_policies=tuple(
+                PlannedPolicy(PolicyEntry(policy.name, f"uid-{policy.name}", 1, policy, (), {}), policy, None)
                 for policy in self._policies
             ),
             items=items,
@@ -111,7 +111,7 @@ class Synthetic:
 
     def standby_turn(self, at: float) -> Reconciliation:
         """Give the turn of a process that does not lead: it sees the cluster and plans nothing."""
-        return replace(self.reconcile(at), leading=False, subjects=(), items=(), policy_of_node={}, instant={})
+        return replace(self.reconcile(at), leading=False, planned_policies=(), items=(), policy_of_node={}, instant={})
 
     def _plan(self, snapshot: Snapshot, at: float) -> tuple[PolicyPlan, ...]:
         existing = {

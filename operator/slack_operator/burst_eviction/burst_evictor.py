@@ -33,7 +33,7 @@ from slack_operator.burst_eviction.bursts import (
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
 from slack_operator.burst_eviction.policy_scopes import PolicyScopes, policy_scopes_of
 from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
-from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.view.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.view.owners import Owners
 
@@ -117,9 +117,11 @@ class BurstEvictor:
         """Return why no way is made any more; None if the thread works, or has not begun."""
         return self._thread.unhealthy()
 
-    def take_plan(self, observation: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
+    def take_plan(
+        self, observation: Observation, planned_policies: Sequence[PlannedPolicy], plans: Sequence[PolicyPlan]
+    ) -> None:
         """Take what the last plan knew of policies."""
-        self._scopes = policy_scopes_of(subjects, plans, observation.priority_classes, observation.snapshot)
+        self._scopes = policy_scopes_of(planned_policies, plans, observation.priority_classes, observation.snapshot)
         if NO_CLASS in observation.priority_classes and self._outages.is_new(NO_CLASS):
             log.warning("no way is made while there is a PriorityClass %s: delete it", NO_CLASS)
         if self._view.columns.nodes.version != self._warm or self._evictable_count() > self._ready_for:

@@ -8,7 +8,7 @@ from slack.cluster.wire import PriorityClass
 from slack.planner.burst_eviction.pods import PodPriorities
 from slack.planner.model.result import PolicyPlan
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
-from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.view.unplaced import burst_key
 
 
@@ -45,7 +45,7 @@ class PolicyScopes:
 
 
 def policy_scopes_of(
-    subjects: Sequence[Subject],
+    planned_policies: Sequence[PlannedPolicy],
     plans: Sequence[PolicyPlan],
     classes: Mapping[str, PriorityClass],
     snapshot: Snapshot,
@@ -57,13 +57,13 @@ def policy_scopes_of(
     """
     found = {}
     if NO_CLASS in classes:
-        subjects, plans = (), ()
-    for subject, plan in zip(subjects, plans, strict=True):
-        spec = subject.policy.spec
-        makes_way = spec.make_way and subject.policy.form.occupies_nodes
+        planned_policies, plans = (), ()
+    for planned, plan in zip(planned_policies, plans, strict=True):
+        spec = planned.policy.spec
+        makes_way = spec.make_way and planned.policy.form.occupies_nodes
         if plan.act and not plan.dry_run and makes_way and spec.priority_class_name in classes:
             priority = classes[spec.priority_class_name].value
-            found[plan.policy] = PolicyScope(plan.policy, subject.entry.uid, priority, spec.scheduler_name)
+            found[plan.policy] = PolicyScope(plan.policy, planned.entry.uid, priority, spec.scheduler_name)
     values = {name: (item.value, item.preemption_policy != "Never") for name, item in classes.items()}
     default = next((values[name] for name, item in classes.items() if item.global_default), (0, True))
     return PolicyScopes(found, PodPriorities(values, default), avoided_in(snapshot))

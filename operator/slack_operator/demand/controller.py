@@ -1,4 +1,4 @@
-"""`resource-slack demand controller`: its settings and its parts.
+"""`resource-slack demand controller`: its settings and its components.
 
 The leader decides, makes pods and writes statuses. Every replica follows pods, pools and quotas, and answers the
 throttle endpoint; a standby is ready, and its answers are the leader's.
@@ -15,7 +15,7 @@ from slack.demand.crd import POOL_PLURAL, QUOTA_PLURAL
 from slack.demand.model import Guards
 from slack.demand.policy import POOL_KIND, QUOTA_KIND, ActivationPool, ActivationQuota, parse_pool, parse_quota
 from slack.process import running
-from slack.process.running import CannotStart, Part
+from slack.process.running import CannotStart, Component
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
@@ -36,7 +36,7 @@ from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
 from slack_operator.runtime.policy_source import PolicySource, PolicySources
-from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
+from slack_operator.runtime.process import Components, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.runtime.steady_clock import steady
 from slack_operator.runtime.watches import Watches
@@ -51,35 +51,35 @@ def _kind(kind: str, plural: str, namespaces: tuple[str, ...]) -> Kind:
     return Kind(API_VERSION, kind, plural, without, namespaces)
 
 
-class ControllerParts:
+class ControllerComponents:
     """All that knows each other, of one controller."""
 
     def __init__(
         self,
         settings: DemandControllerSettings,
-        base: ProcessContext,
+        context: ProcessContext,
         metrics: DemandMetrics,
         *,
         clock: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] | None = None,
     ) -> None:
-        """Make all parts, none of them started; `clock` has monotonic seconds, `unix` those of the wall."""
+        """Make all components, none of them started; `clock` has monotonic seconds, `unix` those of the wall."""
         assert settings.broker_url is not None, "the settings ask for it"
         assert settings.proxy_image is not None, "the settings ask for it"
         url = settings.broker_url
         self.metrics = metrics
-        self.base = base
+        self.context = context
         self.board, self.followed = TickState(clock), Followed(clock)
         self.pools: Desired[ActivationPool] = Desired(self._changed, parse_pool, POOL_KIND.lower())
         self.quotas: Desired[ActivationQuota] = Desired(self._changed, parse_quota, QUOTA_KIND.lower())
         self.books = PoolRegistry(self.pools, self.quotas, broker=_broker_kind(url), tick_seconds=settings.tick)
         self.pods = PodContainers(
-            base.connection,
+            context.connection,
             namespaces=settings.namespaces,
             options=ProxyOptions(image=settings.proxy_image, broker_url=url),
             pool_of=self.books.pool_of,
             uid_of=self.books.uid_of,
-            may_write=base.leadership.may_write,
+            may_write=context.leadership.may_write,
             on_failure=lambda creation, reason: self.loop.failed(creation, reason),
             on_done=metrics.on_done,
             clock=clock,
@@ -105,19 +105,19 @@ class ControllerParts:
         self.reporter = PoolReporter(
             books=self.books,
             board=self.board,
-            writer=base.writer,
-            recorder=base.recorder,
-            may_write=base.leadership.may_write,
+            writer=context.writer,
+            recorder=context.recorder,
+            may_write=context.leadership.may_write,
             clock=clock,
             wall=unix or time.time,
         )
 
     def _changed(self) -> None:
         self.books.touch()
-        self.base.wake.touch()
+        self.context.wake.touch()
 
     def _may_act(self) -> bool:
-        return self.base.leadership.may_write() and self.books.synced and self.watches.stale() is None
+        return self.context.leadership.may_write() and self.books.synced and self.watches.stale() is None
 
     def _on_turn(self, turn: TickReport) -> None:
         book = self.books.now()
@@ -128,7 +128,7 @@ class ControllerParts:
 
     def turn(self) -> None:
         """Write statuses, or follow the leader's."""
-        leads = self.base.leadership.may_write()
+        leads = self.context.leadership.may_write()
         book = self.books.now()
         self.metrics.show_leader(leads, book.pools.keys())
         if leads:
@@ -144,7 +144,7 @@ def _broker_kind(url: str) -> str:
 
 
 def controller(settings: DemandControllerSettings, stopping: Stopping) -> Process:
-    """Connect, and make all parts of one controller.
+    """Connect, and make all components of one controller.
 
     Raises:
         CannotStart: a certificate or the connection is not as it must be.
@@ -152,7 +152,7 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
     metrics = DemandMetrics()
     certificate = Certificate.from_files(settings.tls_cert_file, settings.tls_key_file)
     connection = connected(settings, metrics.on_request)
-    base = ProcessContext(
+    context = ProcessContext(
         settings, connection, stopping, component=DEMAND_FIELD_MANAGER, field_manager=DEMAND_FIELD_MANAGER
     )
     if settings.record is not None:
@@ -160,61 +160,64 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
             settings.record.open("ab").close()
         except OSError as error:
             raise CannotStart(f"--record {settings.record}: cannot be written: {error.strerror or error}") from None
-    parts = ControllerParts(settings, base, metrics)
-    throttle = _throttle(settings, base, parts, certificate)
+    components = ControllerComponents(settings, context, metrics)
+    throttle = _throttle(settings, context, components, certificate)
 
     def turn() -> None:
         if certificate is not None:
             certificate.refresh()
-        parts.turn()
+        components.turn()
 
     def whole() -> Mapping[str, object]:
-        return {"containers": len(parts.pods.seen())}
+        return {"containers": len(components.pods.seen())}
 
-    workers: list[Part] = [parts.pods, parts.loop]
-    if parts.recorder is not None:
-        workers.insert(0, parts.recorder)
+    workers: list[Component] = [components.pods, components.loop]
+    if components.recorder is not None:
+        workers.insert(0, components.recorder)
     servers = []
     if throttle is not None:
         address = settings.throttle_listen or ""
         servers.append(Server(throttle, flag("throttle_listen"), address, f"the throttle endpoint at {address}"))
-    process = Parts(
-        watches=parts.watches,
+    process = Components(
+        watches=components.watches,
         policies=PolicySources(
-            PolicySource(connection, parts.pools, _kind(POOL_KIND, POOL_PLURAL, settings.namespaces)),
-            PolicySource(connection, parts.quotas, _kind(QUOTA_KIND, QUOTA_PLURAL, settings.namespaces)),
+            PolicySource(connection, components.pools, _kind(POOL_KIND, POOL_PLURAL, settings.namespaces)),
+            PolicySource(connection, components.quotas, _kind(QUOTA_KIND, QUOTA_PLURAL, settings.namespaces)),
         ),
-        loop=ReconcileLoop(turn, base.wake, heart=base.heart),
+        loop=ReconcileLoop(turn, context.wake, heart=context.heart),
         registry=metrics.registry,
         unreadable=metrics.unreadable,
-        unready=lambda: parts.watches.stale() or parts.loop.unhealthy(),
+        unready=lambda: components.watches.stale() or components.loop.unhealthy(),
         whole=whole,
         standby_follows=True,
         workers=workers,
         servers=servers,
     )
-    return Process(base, process)
+    return Process(context, process)
 
 
 def _throttle(
-    settings: DemandControllerSettings, base: ProcessContext, parts: ControllerParts, certificate: Certificate | None
+    settings: DemandControllerSettings,
+    context: ProcessContext,
+    components: ControllerComponents,
+    certificate: Certificate | None,
 ) -> Throttle | None:
     if settings.throttle_listen is None:
         return None
     callers = None
     if settings.throttle_account is not None:
         account = "system:serviceaccount:" + settings.throttle_account.replace("/", ":")
-        callers = Callers(base.connection, account, AUDIENCE, None)
+        callers = Callers(context.connection, account, AUDIENCE, None)
     return Throttle(
         *host_port(settings.throttle_listen),
-        books=parts.books,
-        board=parts.board,
-        followed=parts.followed,
-        leads=base.leadership.may_write,
-        publish=parts.loop.publish,
-        most_body_bytes=parts.loop.most_body_bytes,
+        books=components.books,
+        board=components.board,
+        followed=components.followed,
+        leads=context.leadership.may_write,
+        publish=components.loop.publish,
+        most_body_bytes=components.loop.most_body_bytes,
         callers=callers,
-        on_rejected=parts.metrics.on_rejected,
+        on_rejected=components.metrics.on_rejected,
         tls=None if certificate is None else certificate.context,
     )
 

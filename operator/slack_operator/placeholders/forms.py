@@ -28,7 +28,7 @@ from slack.process.logs import fields
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.answers import Answers, silence_seconds
 from slack_operator.placeholders.conditions import bound_not_allowed
-from slack_operator.placeholders.subjects import Subject, owners_of
+from slack_operator.placeholders.planned_policies import PlannedPolicy, owners_of
 from slack_operator.placeholders.view.autoscalers import CLUSTER_AUTOSCALER, KNOWN_BY_EVENTS, Autoscaler, Recognition
 from slack_operator.placeholders.view.cluster_view import Observation
 from slack_operator.runtime.conditions import MAX_MESSAGE, Status, rfc3339
@@ -156,27 +156,27 @@ class Forms:
 
     def resolved(
         self,
-        subjects: Sequence[Subject],
+        planned_policies: Sequence[PlannedPolicy],
         seen: Observation,
         refused: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    ) -> tuple[Subject, ...]:
-        """Return the subjects with the form of their placeholders.
+    ) -> tuple[PlannedPolicy, ...]:
+        """Return the planned_policies with the form of their placeholders.
 
         Args:
-            subjects: as they are written.
+            planned_policies: as they are written.
             seen: the cluster.
             refused: by policy which of its last writes were refused, in words.
         """
         now = self._wall()
         self._look(seen, refused, now)
-        before = self._before(subjects, seen, now)
+        before = self._before(planned_policies, seen, now)
         return tuple(
             replace(
-                subject,
-                policy=self._with_form(subject.policy, before[subject.policy.name], now),
-                refused=self._refused(subject.policy),
+                planned,
+                policy=self._with_form(planned.policy, before[planned.policy.name], now),
+                refused=self._refused(planned.policy),
             )
-            for subject in subjects
+            for planned in planned_policies
         )
 
     def _refused(self, policy: Policy) -> Condition | None:
@@ -252,18 +252,18 @@ class Forms:
             return Recognition(KNOWN_BY_EVENTS, lasting=True)
         return found
 
-    def _before(self, subjects: Sequence[Subject], seen: Observation, now: float) -> dict[str, _Before]:
+    def _before(self, planned_policies: Sequence[PlannedPolicy], seen: Observation, now: float) -> dict[str, _Before]:
         """Return each policy's last form; of one that is new to this process what ReplicaSets and status say."""
         there: tuple[ExistingShape, ...] = ()
-        if any(subject.policy.name not in self._forms for subject in subjects):
-            there = existing_shapes(seen.present.sets.values(), owners_of(subjects))
+        if any(planned.policy.name not in self._forms for planned in planned_policies):
+            there = existing_shapes(seen.present.sets.values(), owners_of(planned_policies))
         found: dict[str, _Before] = {}
-        for subject in subjects:
-            name, form = subject.policy.name, self._forms.get(subject.policy.name)
+        for planned in planned_policies:
+            name, form = planned.policy.name, self._forms.get(planned.policy.name)
             if form is not None:
                 found[name] = _Before(form.hold, form.since, form.release_nodes)
                 continue
-            status = subject.entry.status.get("hold") or {}
+            status = planned.entry.status.get("hold") or {}
             hold = _form_of(there, name)
             since = _unix_seconds(status.get("since")) if status.get("form") == hold else None
             found[name] = _Before(hold, since, status.get("releaseNodes"))

@@ -21,7 +21,7 @@ from slack.planner.model.result import ConditionType, PlannerState, PolicyPlan, 
 from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
 from slack.planner.objects.adoption import held_up
 from slack.planner.objects.decide import decide, deletions_of_ended, orphans
-from slack.planner.objects.drift import Part
+from slack.planner.objects.drift import OwnedField
 from slack.planner.objects.manifests import NO_EXTRAS, PLACEHOLDER_USER, PRIORITY, replica_set
 from slack.planner.policy.placeholders import Placeholders
 from slack.planner.policy.spec import Policy
@@ -29,19 +29,19 @@ from slack.planner.removal.reasons import RemovalReason
 from slack.schema.conditions import Condition
 from slack_operator.learning.objectives import Learning, Objectives
 from slack_operator.placeholders.act.actuator import Actuator
-from slack_operator.placeholders.act.brake import Brake
+from slack_operator.placeholders.act.creation_block import CreationBlock
 from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.act.releasing import Releasing
 from slack_operator.placeholders.act.rescue import Rescuer
 from slack_operator.placeholders.conditions import VIEW_STALE, invalid, not_ready
 from slack_operator.placeholders.forms import Forms
+from slack_operator.placeholders.planned_policies import PlannedPolicy, owners_of, plan_for, planned_policies_of
 from slack_operator.placeholders.policies import DesiredPolicies, PolicyEntry
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.placeholders.report.metrics import Metrics
 from slack_operator.placeholders.report.ownership import contested
 from slack_operator.placeholders.report.reporter import Reporter, not_told, placeholders_changed
-from slack_operator.placeholders.report.spared import SparedWaits
-from slack_operator.placeholders.subjects import Subject, owners_of, plan_for, subjects_of
+from slack_operator.placeholders.report.saved_waits import SavedWaits
 from slack_operator.placeholders.view.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.view.instant_starts import InstantRatio, Start, in_free_capacity
 from slack_operator.runtime.debounce import Debouncer
@@ -54,7 +54,7 @@ STALE_TOLD_SECONDS = 30.0
 """A list after a 410 takes seconds and is nobody's business; nothing is planned meanwhile all the same."""
 
 
-OnPlanned = Callable[[Observation, Sequence[Subject], Sequence[PolicyPlan]], None]
+OnPlanned = Callable[[Observation, Sequence[PlannedPolicy], Sequence[PolicyPlan]], None]
 """Is told of each plan: what it was made from, for whom, and what it says."""
 
 
@@ -82,7 +82,7 @@ class Loop:
         rescuer: Rescuer,
         objectives: Objectives,
         priority_class: OwnPriorityClass,
-        brake: Brake,
+        brake: CreationBlock,
         forms: Forms,
         releasing: Releasing,
         metrics: Metrics,
@@ -132,7 +132,7 @@ class Loop:
         self._state: PlannerState = MappingProxyType({})
         self._cache = PlanCache()
         self._ratio = InstantRatio()
-        self._spared = SparedWaits()
+        self._spared = SavedWaits()
         self._spared_texts: Mapping[str, str] = MappingProxyType({})
         """By policy, of the last turn."""
         self._policy_of_node: Mapping[str, str] = {}
@@ -196,33 +196,33 @@ class Loop:
             self._show(Reconciliation(now, self._clock(), leading, observation=observation))
             return
         self._metrics.loop_lag.observe(self._wake.lag_seconds)
-        subjects = self._forms.resolved(
-            subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy),
+        planned_policies = self._forms.resolved(
+            planned_policies_of(entries, observation.priority_classes, built_in=self._built_in_policy),
             observation,
             self._refused,
         )
-        self._tell_idle(idle=not entries and not subjects)
+        self._tell_idle(idle=not entries and not planned_policies)
         self._any_bound = self._forms.any_bound or any(not pod.unbound for pod in observation.snapshot.placeholders)
-        items = self._plan(subjects, observation, now)
-        starts = self._measure(observation, subjects, items)
-        self._releasing.look(observation, subjects, items)
+        items = self._plan(planned_policies, observation, now)
+        starts = self._measure(observation, planned_policies, items)
+        self._releasing.look(observation, planned_policies, items)
         for look in self._on_planned:
-            look(observation, subjects, items)
-        self._refused = problems = self._act(subjects, items, observation, entries)
-        self._learn(subjects, items, observation, starts, now)
-        extra = self._report(subjects, items, observation, problems)
+            look(observation, planned_policies, items)
+        self._refused = problems = self._act(planned_policies, items, observation, entries)
+        self._learn(planned_policies, items, observation, starts, now)
+        extra = self._report(planned_policies, items, observation, problems)
         for entry in entries:
             if entry.policy is None:
                 self._reporter.only(entry, [invalid(entry)])
                 self._metrics.show_conditions(entry.name, [invalid(entry)])
-        self._reporter.keep_only([*(s.entry for s in subjects), *entries])
-        self._keep_only({*(s.policy.name for s in subjects), *(e.name for e in entries)})
+        self._reporter.keep_only([*(s.entry for s in planned_policies), *entries])
+        self._keep_only({*(s.policy.name for s in planned_policies), *(e.name for e in entries)})
         self._metrics.show(items)
         self._metrics.show_displaced(observation.displaced)
         self._metrics.show_failed(observation.failed)
         self._metrics.plan_timestamp.set(now)
         self._show_planned(
-            Reconciliation(now, self._clock(), leading, None, observation, subjects, items, extra), entries
+            Reconciliation(now, self._clock(), leading, None, observation, planned_policies, items, extra), entries
         )
 
     def _keep_only(self, policies: set[str]) -> None:
@@ -245,7 +245,9 @@ class Loop:
         if self._on_reconciled is None:
             return
         bad = tuple(entry for entry in entries if entry.policy is None)
-        ratios = {subject.policy.name: self._ratio.of(subject.policy.name) for subject in reconciliation.subjects}
+        ratios = {
+            planned.policy.name: self._ratio.of(planned.policy.name) for planned in reconciliation.planned_policies
+        }
         self._show(
             replace(
                 reconciliation,
@@ -296,26 +298,28 @@ class Loop:
         with self._view.lock:
             self._view.columns.require_labels(keys, selectors)
 
-    def _plan(self, subjects: Sequence[Subject], observation: Observation, now: float) -> tuple[PolicyPlan, ...]:
+    def _plan(
+        self, planned_policies: Sequence[PlannedPolicy], observation: Observation, now: float
+    ) -> tuple[PolicyPlan, ...]:
         with self._metrics.plan_duration.time():
             made = plan_for(
-                subjects,
+                planned_policies,
                 observation,
                 now=now,
                 state=self._state,
                 default_rate=self._default_rate,
                 cache=self._cache,
-                objectives=self._objectives.amounts([(s.policy, s.owner) for s in subjects], now),
+                objectives=self._objectives.amounts([(s.policy, s.owner) for s in planned_policies], now),
                 prices=self._prices,
             )
         self._state = made.state
         return tuple(
-            item if subject.hindrance is None else replace(item, act=False)
-            for subject, item in zip(subjects, made.items, strict=True)
+            item if planned.blocked_condition is None else replace(item, act=False)
+            for planned, item in zip(planned_policies, made.items, strict=True)
         )
 
     def _measure(
-        self, observation: Observation, subjects: Sequence[Subject], items: Sequence[PolicyPlan]
+        self, observation: Observation, planned_policies: Sequence[PlannedPolicy], items: Sequence[PolicyPlan]
     ) -> list[tuple[str, Start]]:
         """Find whose each node is, and with that whose the starts since the last reconciliation are."""
         nodes = observation.snapshot.nodes.names
@@ -323,20 +327,25 @@ class Loop:
             self._policy_of_node,
             {
                 nodes[row]: domain.policy.name
-                for domain in divide(observation.snapshot, [s.policy for s in subjects])
+                for domain in divide(observation.snapshot, [s.policy for s in planned_policies])
                 for row in domain.members.nonzero()[0]
             },
         )
         self._nodes_moved += any(before.get(node, name) != name for node, name in self._policy_of_node.items())
-        self._scheduler_of = {s.policy.name: s.policy.spec.scheduler_name for s in subjects}
-        starts = self._in_free_capacity(self._ratio.add(observation.starts, self._policy_of_node), subjects, items)
+        self._scheduler_of = {s.policy.name: s.policy.spec.scheduler_name for s in planned_policies}
+        starts = self._in_free_capacity(
+            self._ratio.add(observation.starts, self._policy_of_node), planned_policies, items
+        )
         self._spared.add(starts, observation.snapshot.node_start_seconds)
         for policy, start in starts:
             self._metrics.started(policy, start.waited_seconds, in_slack=start.in_slack)
         return starts
 
     def _in_free_capacity(
-        self, starts: Sequence[tuple[str, Start]], subjects: Sequence[Subject], items: Sequence[PolicyPlan]
+        self,
+        starts: Sequence[tuple[str, Start]],
+        planned_policies: Sequence[PlannedPolicy],
+        items: Sequence[PolicyPlan],
     ) -> list[tuple[str, Start]]:
         """Say of each start on nodes of policies with unbound placeholders whether it took what these hold free."""
         by_policy: dict[str, list[Start]] = {}
@@ -344,8 +353,8 @@ class Loop:
             by_policy.setdefault(name, []).append(start)
         reserved = {
             item.policy: dict(zip(item.resources, item.reserved.tolist(), strict=True))
-            for subject, item in zip(subjects, items, strict=True)
-            if not subject.policy.form.occupies_nodes
+            for planned, item in zip(planned_policies, items, strict=True)
+            if not planned.policy.form.occupies_nodes
         }
         for name in reserved.keys() & by_policy.keys():
             before = self._reserved.get(name, {})
@@ -356,7 +365,7 @@ class Loop:
 
     def _learn(
         self,
-        subjects: Sequence[Subject],
+        planned_policies: Sequence[PlannedPolicy],
         items: Sequence[PolicyPlan],
         observation: Observation,
         starts: Sequence[tuple[str, Start]],
@@ -374,17 +383,17 @@ class Loop:
         self._objectives.learn(
             [
                 Learning(
-                    policy=subject.policy,
+                    policy=planned.policy,
                     item=item,
                     priority=found.value
-                    if (found := classes.get(subject.policy.spec.priority_class_name))
+                    if (found := classes.get(planned.policy.spec.priority_class_name))
                     else PRIORITY,
                     excluded=excluded,
-                    starts=[start for name, start in starts if name == subject.policy.name],
+                    starts=[start for name, start in starts if name == planned.policy.name],
                 )
-                for subject, item in zip(subjects, items, strict=True)
+                for planned, item in zip(planned_policies, items, strict=True)
             ],
-            (self._nodes_moved, [(s.policy.name, s.entry.policy_generation) for s in subjects]),
+            (self._nodes_moved, [(s.policy.name, s.entry.policy_generation) for s in planned_policies]),
             now,
         )
 
@@ -394,7 +403,7 @@ class Loop:
 
     def _act(
         self,
-        subjects: Sequence[Subject],
+        planned_policies: Sequence[PlannedPolicy],
         items: Sequence[PolicyPlan],
         observation: Observation,
         entries: Sequence[PolicyEntry],
@@ -403,12 +412,12 @@ class Loop:
         self._actuator.begin_turn()
         ours = [
             item
-            for subject, item in zip(subjects, items, strict=True)
-            if subject.policy.spec.priority_class_name == PRIORITY_CLASS and not item.dry_run
+            for planned, item in zip(planned_policies, items, strict=True)
+            if planned.policy.spec.priority_class_name == PRIORITY_CLASS and not item.dry_run
         ]
         if ours:
             self._priority_class.ensure(observation.priority_classes, create=any(item.act for item in ours))
-        decided = self._decide(subjects, items, observation)
+        decided = self._decide(planned_policies, items, observation)
         writes = [action for actions in decided for action in actions]
         # Before anything is lowered, for a controller that makes hundreds does not look at their count again.
         stopped = {action.priority_class for action in writes if isinstance(action, Stop)}
@@ -423,10 +432,10 @@ class Loop:
         self._actuator.forget_marks_but(marking)
         owners = {entry.name: entry.uid for entry in entries}
         if not entries:
-            owners = owners_of(subjects)
-        if owners or not subjects:  # of no policy at all, everything is left over
+            owners = owners_of(planned_policies)
+        if owners or not planned_policies:  # of no policy at all, everything is left over
             self._actuator.carry_out("", orphans(observation.present, owners), observation.present.sets)
-        by_policy = {s.policy.name: actions for s, actions in zip(subjects, decided, strict=True)}
+        by_policy = {s.policy.name: actions for s, actions in zip(planned_policies, decided, strict=True)}
         problems = {
             name: self._actuator.carry_out(name, by_policy[name], observation.present.sets)
             for name in _beginning_with(unserved, list(by_policy))
@@ -435,11 +444,11 @@ class Loop:
         self._actuator.carry_out("", deletions_of_ended(observation.corpses, dry), observation.present.sets)
         if self._actuator.unserved is not None:
             self._wake.touch()
-        self._tell_taken_back(subjects)
+        self._tell_taken_back(planned_policies)
         return problems
 
     def _decide(
-        self, subjects: Sequence[Subject], items: Sequence[PolicyPlan], observation: Observation
+        self, planned_policies: Sequence[PlannedPolicy], items: Sequence[PolicyPlan], observation: Observation
     ) -> list[tuple[Action, ...]]:
         """Work out the writes of each policy; none for a policy whose owner is not known."""
         held = self._actuator.held(observation.present.sets)
@@ -447,27 +456,27 @@ class Loop:
             decide(
                 item,
                 observation.present,
-                owner_uid=subject.owner["uid"],
-                manifest=self._maker(subject.policy, subject.owner),
+                owner_uid=planned.owner["uid"],
+                manifest=self._maker(planned.policy, planned.owner),
                 marked_since=self._actuator.marked_since,
                 now=self._clock(),
                 held=held,
             )
-            if subject.owner is not None
+            if planned.owner is not None
             else ()
-            for subject, item in zip(subjects, items, strict=True)
+            for planned, item in zip(planned_policies, items, strict=True)
         ]
 
-    def _tell_taken_back(self, subjects: Sequence[Subject]) -> None:
+    def _tell_taken_back(self, planned_policies: Sequence[PlannedPolicy]) -> None:
         for taken in (*self._actuator.taken_back(), *self._priority_class.taken_back()):
             self._metrics.took_back(taken.policy, taken.part)
             self._reporter.taken_back(
-                [s.entry for s in subjects if s.policy.name == taken.policy or not taken.policy], taken
+                [s.entry for s in planned_policies if s.policy.name == taken.policy or not taken.policy], taken
             )
 
-    def _contested(self, subject: Subject, observation: Observation) -> Condition | None:
+    def _contested(self, planned: PlannedPolicy, observation: Observation) -> Condition | None:
         """Say which objects of a policy are left to others, or stay although they are deleted."""
-        mine = subject.policy.name
+        mine = planned.policy.name
         sets = {
             name: found
             for name, found in observation.present.sets.items()
@@ -477,7 +486,7 @@ class Loop:
             contest
             for contest in self._actuator.contests.standing(self._clock())
             if contest.subject in sets
-            or (contest.subject.startswith(f"slack-{mine}-") and contest.part is not Part.PODS)
+            or (contest.subject.startswith(f"slack-{mine}-") and contest.part is not OwnedField.PODS)
             or contest.subject == PRIORITY_CLASS
         ]
         return contested(standing, [(name, names) for name, found in sorted(sets.items()) if (names := held_up(found))])
@@ -503,7 +512,7 @@ class Loop:
 
     def _report(
         self,
-        subjects: Sequence[Subject],
+        planned_policies: Sequence[PlannedPolicy],
         items: Sequence[PolicyPlan],
         observation: Observation,
         problems: Mapping[str, tuple[str, ...]],
@@ -515,14 +524,14 @@ class Loop:
         placeholders: dict[str, list[Placeholder]] = {}
         for pod in observation.snapshot.placeholders:
             placeholders.setdefault(pod.policy, []).append(pod)
-        for subject, item in zip(subjects, items, strict=True):
-            name, form = subject.policy.name, self._forms.of(subject.policy.name)
-            extra = self._extra(subject, item, observation, placeholders.get(name, ()), problems.get(name, ()))
+        for planned, item in zip(planned_policies, items, strict=True):
+            name, form = planned.policy.name, self._forms.of(planned.policy.name)
+            extra = self._extra(planned, item, observation, placeholders.get(name, ()), problems.get(name, ()))
             causes = {cause: count for (policy, cause), count in observation.displaced.items() if policy == name}
-            self._reporter.displaced(subject.entry, causes)
+            self._reporter.displaced(planned.entry, causes)
             spared = self._spared.of(name, observation.snapshot.node_start_seconds)
             self._reporter.plan(
-                subject.entry,
+                planned.entry,
                 item,
                 extra=extra,
                 displaced=sum(causes.values()),
@@ -542,22 +551,30 @@ class Loop:
 
     def _extra(
         self,
-        subject: Subject,
+        planned: PlannedPolicy,
         item: PolicyPlan,
         observation: Observation,
         placeholders: Sequence[Placeholder],
         refused: Sequence[str],
     ) -> tuple[Condition, ...]:
         """Return a policy's conditions beside the plan's."""
-        name, fit = subject.policy.name, subject.hindrance is None
+        name, fit = planned.policy.name, planned.blocked_condition is None
         changed = placeholders_changed(item, placeholders, observation.present)
-        contest = self._contested(subject, observation)
+        contest = self._contested(planned, observation)
         lost = self._objectives.condition(name)
         stays = self._releasing.condition(name)
         untold = not_told(placeholders, self._forms.untold if fit else None)
         extra = [
             condition
-            for condition in (subject.hindrance, self._rescuer.condition(name), contest, changed, lost, stays, *untold)
+            for condition in (
+                planned.blocked_condition,
+                self._rescuer.condition(name),
+                contest,
+                changed,
+                lost,
+                stays,
+                *untold,
+            )
             if condition is not None
         ]
         if not fit or any(condition.type == ConditionType.READY for condition in extra):

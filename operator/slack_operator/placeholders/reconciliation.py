@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 from slack.planner.model.result import PolicyPlan
 from slack.schema.conditions import Condition
+from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.policies import PolicyEntry
-from slack_operator.placeholders.subjects import Subject
 from slack_operator.placeholders.view.cluster_view import Observation
 
 
@@ -23,9 +23,9 @@ class Reconciliation:
     stale: str | None = None
     """Why nothing could be planned; there is no observation then."""
     observation: Observation | None = None
-    subjects: tuple[Subject, ...] = ()
+    planned_policies: tuple[PlannedPolicy, ...] = ()
     items: tuple[PolicyPlan, ...] = ()
-    """The plans of the subjects, in their order; none while another process leads."""
+    """The plans of the planned policies, in their order; none while another process leads."""
     extra: Mapping[str, tuple[Condition, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By policy: conditions beside the plan's, or in their place."""
     invalid: tuple[PolicyEntry, ...] = ()

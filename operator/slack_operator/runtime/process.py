@@ -1,8 +1,8 @@
-"""A process that watches a cluster and writes while it leads: its foundation, its parts, and their order.
+"""A process that watches a cluster and writes while it leads: its context, its components, and their order.
 
 Start: servers, watches, everything seen whole, Events, lease, loop; policies (kopf) once the lease is won, or before
 where a standby follows them too. Stop: servers but health, loop, policies, Events, the gate with the lease, watches,
-health. A process of ours is its settings, its parts, and a call of `run`.
+health. A process of ours is its settings, its components, and a call of `run`.
 """
 
 import logging
@@ -21,7 +21,7 @@ from slack.kube.events import EventRecorder
 from slack.kube.retry import retrying
 from slack.process.health import HealthServer
 from slack.process.logs import fields
-from slack.process.running import Part, listen
+from slack.process.running import Component, listen
 from slack.process.shared_settings import LeadingSettings
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
@@ -41,11 +41,11 @@ WRITE_DEADLINE_SECONDS = 15.0
 ANSWER_SECONDS = 0.5
 """An API server that answers nothing for so long at the end of the process is not waited for."""
 HUNG_SECONDS = 0.3
-"""So long the parts may then take to end."""
+"""So long the components may then take to end."""
 
 
 class ProcessContext:
-    """What parts are built on: the connection, who may write, Events, and what wakes the loop."""
+    """What components are built on: the connection, who may write, Events, and what wakes the loop."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ProcessContext:
         """The loop's stamp. A turn that ends as it should writes it; so may any step of a turn that makes progress."""
 
 
-class Watched(Part, Protocol):
+class Watched(Component, Protocol):
     """The reflectors of one process."""
 
     def stale(self) -> str | None:
@@ -93,15 +93,15 @@ class Watched(Part, Protocol):
 class Server(NamedTuple):
     """Something that listens beside health."""
 
-    part: Part
+    component: Component
     flag: str
     address: str
     what: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
-    """What one process is made of beside its foundation."""
+class Components:
+    """What one process is made of beside its context."""
 
     watches: Watched
     policies: PolicySource | PolicySources
@@ -115,29 +115,29 @@ class Parts:
     standby_follows: bool = False
     """Whether policies are followed before the lease is won, as by those who answer from their status."""
     servers: Sequence[Server] = ()
-    workers: Sequence[Part] = ()
+    workers: Sequence[Component] = ()
     """Threads beside the loop: they begin before it and end with it."""
 
 
 class Process:
-    """All parts of one process, in their order. Owned by the main thread."""
+    """All components of one process, in their order. Owned by the main thread."""
 
-    def __init__(self, base: ProcessContext, parts: Parts) -> None:
-        self.parts = parts
-        if parts.unreadable is not None:
-            parts.unreadable.follow(parts.watches.unreadable, parts.policies.unreadable)
-        self._base = base
-        self._stopping = base.stopping
+    def __init__(self, context: ProcessContext, components: Components) -> None:
+        self.components = components
+        if components.unreadable is not None:
+            components.unreadable.follow(components.watches.unreadable, components.policies.unreadable)
+        self._context = context
+        self._stopping = context.stopping
         self._supervisor = Supervisor()
         self.health = HealthServer(
-            *host_port(base.settings.listen),
+            *host_port(context.settings.listen),
             healthy=self.unhealthy,
-            ready=parts.unready,
-            registry=parts.registry,
+            ready=components.unready,
+            registry=components.registry,
         )
 
     def unhealthy(self) -> str | None:
-        """Return which part that was started is dead or stuck; None if all work."""
+        """Return which component that was started is dead or stuck; None if all work."""
         return self._supervisor.unhealthy()
 
     def start(self) -> None:
@@ -146,26 +146,26 @@ class Process:
         Raises:
             CannotStart: when an address cannot be bound.
         """
-        listen(self.health, "--listen", self._base.settings.listen)
+        listen(self.health, "--listen", self._context.settings.listen)
         self._supervisor.watch(self.health)
-        for server in self.parts.servers:
-            listen(server.part, server.flag, server.address)
-            self._supervisor.watch(server.part)
+        for server in self.components.servers:
+            listen(server.component, server.flag, server.address)
+            self._supervisor.watch(server.component)
             log.info("serving %s", server.what)
-        self._supervisor.start(self.parts.watches)
+        self._supervisor.start(self.components.watches)
         log.info("serving /healthz, /readyz and /metrics", extra=fields(port=self.health.port))
         if not self._wait_until_whole():
             return
-        log.info("the view of the cluster is whole", extra=fields(**self.parts.whole()))
-        self._supervisor.start(self._base.recorder)
-        self._supervisor.watch(self.parts.policies)
-        if self.parts.standby_follows:
-            self.parts.policies.start()
-        self._base.leadership.start(self._lead)
-        self._supervisor.watch(self._base.leadership)
-        for worker in self.parts.workers:
+        log.info("the view of the cluster is whole", extra=fields(**self.components.whole()))
+        self._supervisor.start(self._context.recorder)
+        self._supervisor.watch(self.components.policies)
+        if self.components.standby_follows:
+            self.components.policies.start()
+        self._context.leadership.start(self._lead)
+        self._supervisor.watch(self._context.leadership)
+        for worker in self.components.workers:
             self._supervisor.start(worker)
-        self._supervisor.start(self.parts.loop)
+        self._supervisor.start(self.components.loop)
 
     def run(self) -> None:
         """Wait for the end."""
@@ -173,36 +173,36 @@ class Process:
 
     def stop(self) -> None:
         """End everything in order; what is being written is brought to its end, for as long as there are answers."""
-        self.parts.loop.ask_to_stop()
-        if answers(self._base.connection, ANSWER_SECONDS):
+        self.components.loop.ask_to_stop()
+        if answers(self._context.connection, ANSWER_SECONDS):
             self._end()
             return
         log.warning("the API server does not answer: no write is waited for, and the lease runs out by itself")
-        self._base.leadership.gate.set()
+        self._context.leadership.gate.set()
         ending = threading.Thread(target=self._end, name="end", daemon=True)
         ending.start()
         ending.join(HUNG_SECONDS)
 
     def _end(self) -> None:
-        lost = self._base.leadership.gate.is_set()
-        for worker in self.parts.workers:
+        lost = self._context.leadership.gate.is_set()
+        for worker in self.components.workers:
             worker.stop()
-        for server in self.parts.servers:
-            server.part.stop()
+        for server in self.components.servers:
+            server.component.stop()
         if not lost:
-            self.parts.loop.join()
-        self.parts.policies.stop()
+            self.components.loop.join()
+        self.components.policies.stop()
         if not lost:
-            self._base.recorder.stop()
-        self._base.leadership.close()
-        self.parts.watches.stop()
+            self._context.recorder.stop()
+        self._context.leadership.close()
+        self.components.watches.stop()
         self.health.stop()
-        self._base.connection.close()
+        self._context.connection.close()
 
     def _wait_until_whole(self) -> bool:
         """Whether it came to that before the end was asked for."""
         told = None
-        while stale := self.parts.watches.stale():
+        while stale := self.components.watches.stale():
             if self._stopping.wait(0.1):
                 return False
             if stale != told and ": " in stale:
@@ -211,6 +211,6 @@ class Process:
         return True
 
     def _lead(self) -> None:
-        if not self.parts.standby_follows:
-            self.parts.policies.start()
-        self._base.wake.touch()
+        if not self.components.standby_follows:
+            self.components.policies.start()
+        self._context.wake.touch()

@@ -74,7 +74,7 @@ def answer(
         found = explain(
             reconciliation.observation.snapshot,
             Plan(reconciliation.items, MappingProxyType({})),
-            [subject.policy for subject in reconciliation.subjects],
+            [planned.policy for planned in reconciliation.planned_policies],
             target(kind, name, namespace),
             priorities=PriorityClasses(reconciliation.observation.priority_classes).values,
             quotas=quotas_of(namespace),

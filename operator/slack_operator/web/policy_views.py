@@ -37,11 +37,11 @@ def policy_views(reconciliation: Reconciliation, namespace: str) -> list[PolicyV
             item,
             reconciliation,
             namespace,
-            seen=subject.entry.status,
-            built_in=not subject.entry.uid,
-            unbound=subject.policy.form.hold is Hold.UNBOUND,
+            seen=planned.entry.status,
+            built_in=not planned.entry.uid,
+            unbound=planned.policy.form.hold is Hold.UNBOUND,
         )
-        for subject, item in zip(reconciliation.subjects, reconciliation.items, strict=True)
+        for planned, item in zip(reconciliation.planned_policies, reconciliation.items, strict=True)
     ]
     refused = []
     for entry in reconciliation.invalid:

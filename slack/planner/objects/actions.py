@@ -7,7 +7,7 @@ from typing import Any
 from slack.cluster.identity import owner_name
 from slack.cluster.labels import LABEL_SHAPE
 from slack.cluster.wire import OwnReplicaSet, Pod
-from slack.planner.objects.drift import Part
+from slack.planner.objects.drift import OwnedField
 from slack.planner.removal.reasons import RemovalReason
 
 Manifest = dict[str, Any]
@@ -17,7 +17,7 @@ Manifest = dict[str, Any]
 class Taken:
     """A part of an object of ours that somebody else has written."""
 
-    part: Part
+    part: OwnedField
     holder: str
     """The field manager, or kind and name of a foreign owner."""
 

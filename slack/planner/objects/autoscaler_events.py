@@ -7,7 +7,7 @@ its lock.
 
 from collections.abc import Iterable
 
-from slack.cluster.labels import BRAKE
+from slack.cluster.labels import CREATION_BLOCK
 from slack.cluster.wire import Event
 from slack.planner.model.result import Answer, AutoscalerEvent
 
@@ -54,7 +54,7 @@ def autoscaler_event(event: Event, now: float) -> AutoscalerEvent | None:
             answer = Answer.LIMIT
     elif about.kind == "ReplicaSet":
         name = about.name
-        if reason == "FailedCreate" and "exceeded quota" in message and BRAKE not in message:
+        if reason == "FailedCreate" and "exceeded quota" in message and CREATION_BLOCK not in message:
             answer = Answer.QUOTA
     if answer is None or not name:
         return None

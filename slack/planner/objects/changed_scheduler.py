@@ -16,7 +16,7 @@ from slack.cluster.wire import OwnReplicaSet
 from slack.planner.model.shape import Shape
 from slack.planner.objects.actions import Present
 from slack.planner.objects.adoption import replicas_of
-from slack.planner.objects.drift import Part, holder_of
+from slack.planner.objects.drift import OwnedField, holder_of
 
 _LONGEST = 63
 _KNOWN = {"yunikorn": "YuniKorn", "volcano": "Volcano", "koord-scheduler": "Koordinator"}
@@ -101,7 +101,7 @@ def _template(replica_set: OwnReplicaSet, planned: str) -> str | None:
     actual = _template_scheduler(bytes(replica_set.spec_json))
     if actual in (planned, None):
         return None
-    holder = holder_of(replica_set, Part.TEMPLATE, FIELD_MANAGER)
+    holder = holder_of(replica_set, OwnedField.TEMPLATE, FIELD_MANAGER)
     by = f"written by {holder}" if holder else _writer(actual or "")
     name = replica_set.metadata.name
     return f"the template of {name} has the schedulerName {_cut(actual or '')}, planned {planned}: {by}"

@@ -36,9 +36,9 @@ from slack.planner.objects.actions import (
 )
 from slack.planner.objects.adoption import is_adopted, is_owned, policy_of, replicas_of
 from slack.planner.objects.drift import (
-    Part,
+    OwnedField,
     changed_by_others,
-    changed_parts,
+    changed_fields,
     holder_of,
     left_as_found,
     restoring_patch,
@@ -66,7 +66,7 @@ LOWEST_COST = -1000
 """Karpenter takes a node for empty when its pods' costs are very low, so costs stay within a thousand."""
 
 MakeManifest = Callable[[ShapePlan], Manifest]
-Held = Mapping[str, frozenset[Part]]
+Held = Mapping[str, frozenset[OwnedField]]
 """By ReplicaSet: what of it is left to those who keep on writing it, or as admission makes it."""
 NOBODY_KNOWN = "an unknown writer"
 """Where managedFields do not say who it was."""
@@ -227,7 +227,7 @@ def _keep(
     found: OwnReplicaSet,
     present: Present,
     manifest: Manifest,
-    held: frozenset[Part],
+    held: frozenset[OwnedField],
     marked_since: Mapping[str, float],
     now: float,
     pushed_out: Collection[str],
@@ -235,31 +235,31 @@ def _keep(
     """Hold one ReplicaSet of ours to its plan; returns what comes first, and what asks for more."""
     before = replicas_of(found)
     harmful = undisplaceable(present.alive(name))
-    if stopped := bool(held & {Part.PRIORITY, Part.LOST}):  # others would go the same way
+    if stopped := bool(held & {OwnedField.PRIORITY, OwnedField.LOST}):  # others would go the same way
         good = len(_matching(present.alive(name), manifest)) - len(harmful)
-        shape, held = replace(shape, replicas=max(min(shape.replicas, good), 0)), held - {Part.REPLICAS}
-    step = Step.KEEP if Part.REPLICAS in held else step_of(shape, before)
+        shape, held = replace(shape, replicas=max(min(shape.replicas, good), 0)), held - {OwnedField.REPLICAS}
+    step = Step.KEEP if OwnedField.REPLICAS in held else step_of(shape, before)
     if step is Step.RETIRED and _empty(found, present):
         return [DeleteSet(name, found.metadata.uid or "", RemovalReason.RETIRED)], []
     pods = present.alive(name)
     form = shape.shape.form
-    replaces = Part.PODS not in held and form.deletes_changed(retiring=shape.retiring)
+    replaces = OwnedField.PODS not in held and form.deletes_changed(retiring=shape.retiring)
     gone = find_removals(pods, ReplicaSetFacts(shape.shape, pushed_out, replaces))
     target, leaving, marks = before, 0, list[Action]()
     if step is Step.LOWER and stopped:
         target = shape.replicas  # those that leave are deleted below, in the same turn
     elif step is Step.LOWER:
         staying = [pod for pod in pods if pod.metadata.name not in gone]  # the others need no marks to go first
-        raised = holder_of(found, Part.REPLICAS, FIELD_MANAGER) is not None
-        patient = Part.COST not in held
+        raised = holder_of(found, OwnedField.REPLICAS, FIELD_MANAGER) is not None
+        patient = OwnedField.COST not in held
         target, leaving, marks = _shrink(
             shape, name, before, staying, marked_since, now, raised=raised, patient=patient
         )
     elif step is Step.RAISE:
         target = shape.replicas
-    elif not held & {Part.REPLICAS, Part.COST}:
+    elif not held & {OwnedField.REPLICAS, OwnedField.COST}:
         marks = _settle(name, before, pods)
-    parts = changed_parts(manifest, found) - held
+    parts = changed_fields(manifest, found) - held
     writes: list[Action] = []
     if parts or target != before:
         wanted = left_as_found(_with_replicas(manifest, target), found, before, held)
@@ -268,26 +268,28 @@ def _keep(
         why = _why_more(shape) if step is Step.RAISE else _why_fewer(shape) if step is Step.LOWER else "as planned"
         writes.append(Apply(wanted, before, target, leaving, why, taken, patch, found.metadata.uid or ""))
     counted = ReplicaSetFacts(
-        shape.shape, target=None if Part.REPLICAS in held else target, is_lowered=before <= target
+        shape.shape, target=None if OwnedField.REPLICAS in held else target, is_lowered=before <= target
     )
     deletions = _deletions(pods, find_removals(pods, counted, gone))
-    if form.stops_runaways and Part.REPLICAS not in held and running_away(pods, before, shape.replicas):
+    if form.stops_runaways and OwnedField.REPLICAS not in held and running_away(pods, before, shape.replicas):
         writes.insert(0, Stop(shape.shape.priority_class_name))
     if target > before or step is Step.KEEP:
         return [*deletions, *marks], writes
     return [*writes, *deletions, *marks], []
 
 
-def _taken(found: OwnReplicaSet, manifest: Manifest, parts: frozenset[Part], *, recounted: bool) -> tuple[Taken, ...]:
+def _taken(
+    found: OwnReplicaSet, manifest: Manifest, parts: frozenset[OwnedField], *, recounted: bool
+) -> tuple[Taken, ...]:
     """Say what a write takes back, and from whom. A count is another's when another holds it."""
     others = changed_by_others(manifest, found)
     taken = [
         Taken(part, holder_of(found, part, FIELD_MANAGER) or NOBODY_KNOWN)
         for part in sorted(parts)
-        if others or part is Part.OWNER
+        if others or part is OwnedField.OWNER
     ]
-    if recounted and (holder := holder_of(found, Part.REPLICAS, FIELD_MANAGER)) is not None:
-        taken.append(Taken(Part.REPLICAS, holder))
+    if recounted and (holder := holder_of(found, OwnedField.REPLICAS, FIELD_MANAGER)) is not None:
+        taken.append(Taken(OwnedField.REPLICAS, holder))
     return tuple(taken)
 
 

@@ -31,7 +31,7 @@ _FILLED_IN = frozenset(
 _AMOUNTS = frozenset({"requests", "limits"})
 
 
-class Part(StrEnum):
+class OwnedField(StrEnum):
     """What of an object of ours can be taken from us."""
 
     REPLICAS = "replicas"
@@ -54,7 +54,7 @@ class Part(StrEnum):
     """Its placeholders were given a priority at which they are a burden to real pods."""
 
 
-def changed_parts(wanted: Json, found: OwnReplicaSet) -> frozenset[Part]:
+def changed_fields(wanted: Json, found: OwnReplicaSet) -> frozenset[OwnedField]:
     """Say what of a ReplicaSet is not as it should be; its count is not looked at.
 
     Args:
@@ -63,11 +63,11 @@ def changed_parts(wanted: Json, found: OwnReplicaSet) -> frozenset[Part]:
     """
     parts = set()
     if _differs(wanted["spec"]["template"], found.template):
-        parts.add(Part.TEMPLATE)
+        parts.add(OwnedField.TEMPLATE)
     if _metadata_differs(wanted["metadata"], found):
-        parts.add(Part.METADATA)
+        parts.add(OwnedField.METADATA)
     if is_adopted(found):
-        parts.add(Part.OWNER)
+        parts.add(OwnedField.OWNER)
     return frozenset(parts)
 
 
@@ -95,34 +95,34 @@ def same_room(wanted: Json, found: Json) -> bool:
     return first == second and specs[0].priority_class_name == specs[1].priority_class_name
 
 
-def restoring_patch(wanted: Json, found: OwnReplicaSet, parts: frozenset[Part]) -> dict[str, Any] | None:
+def restoring_patch(wanted: Json, found: OwnReplicaSet, parts: frozenset[OwnedField]) -> dict[str, Any] | None:
     """Return the JSON merge patch for what an apply would leave: fields that others have added, and their ownership.
 
     Returns:
         None when an apply is enough.
     """
     patch: dict[str, Any] = {}
-    if Part.TEMPLATE in parts and (template := _removals(wanted["spec"]["template"], found.template)):
+    if OwnedField.TEMPLATE in parts and (template := _removals(wanted["spec"]["template"], found.template)):
         patch["spec"] = {"template": template}
-    if Part.OWNER in parts:
+    if OwnedField.OWNER in parts:
         patch["metadata"] = {"ownerReferences": wanted["metadata"].get("ownerReferences", [])}
     return patch or None
 
 
-def left_as_found(wanted: Json, found: OwnReplicaSet, replicas: int, held: frozenset[Part]) -> dict[str, Any]:
+def left_as_found(wanted: Json, found: OwnReplicaSet, replicas: int, held: frozenset[OwnedField]) -> dict[str, Any]:
     """Return the manifest with the parts that are left alone as they are there."""
     spec, metadata = dict(wanted["spec"]), dict(wanted["metadata"])
-    if Part.REPLICAS in held:
+    if OwnedField.REPLICAS in held:
         spec["replicas"] = replicas
-    if Part.TEMPLATE in held:
+    if OwnedField.TEMPLATE in held:
         spec["template"] = found.template
-    if Part.METADATA in held:
+    if OwnedField.METADATA in held:
         for field, there in (("labels", found.metadata.labels), ("annotations", found.metadata.annotations)):
             metadata[field] = {key: (there or {}).get(key, value) for key, value in metadata.get(field, {}).items()}
     return {**wanted, "metadata": metadata, "spec": spec}
 
 
-def holder_of(found: OwnReplicaSet, part: Part, manager: str) -> str | None:
+def holder_of(found: OwnReplicaSet, part: OwnedField, manager: str) -> str | None:
     """Name who else holds a part, the last one to have written it; None where managedFields name nobody.
 
     Args:
@@ -130,7 +130,7 @@ def holder_of(found: OwnReplicaSet, part: Part, manager: str) -> str | None:
         part: of it.
         manager: our own name.
     """
-    if part is Part.OWNER and (owner := found.metadata.controller()) is not None:
+    if part is OwnedField.OWNER and (owner := found.metadata.controller()) is not None:
         return f"{owner.kind}/{owner.name}"
     others = sorted(
         (
@@ -146,15 +146,19 @@ def holder_of(found: OwnReplicaSet, part: Part, manager: str) -> str | None:
     return f"{name} ({subresource})" if subresource else name
 
 
-_PATHS: dict[Part, tuple[tuple[str, ...], ...]] = {
-    Part.REPLICAS: (("f:spec", "f:replicas"),),
-    Part.TEMPLATE: (("f:spec", "f:template"),),
-    Part.METADATA: (("f:metadata", "f:labels"), ("f:metadata", "f:annotations"), ("f:metadata", "f:ownerReferences")),
+_PATHS: dict[OwnedField, tuple[tuple[str, ...], ...]] = {
+    OwnedField.REPLICAS: (("f:spec", "f:replicas"),),
+    OwnedField.TEMPLATE: (("f:spec", "f:template"),),
+    OwnedField.METADATA: (
+        ("f:metadata", "f:labels"),
+        ("f:metadata", "f:annotations"),
+        ("f:metadata", "f:ownerReferences"),
+    ),
 }
 _DIGEST = ("f:metadata", "f:annotations", f"f:{ANNOTATION_APPLIED}")
 
 
-def _holds(fields: msgspec.Raw, part: Part) -> bool:
+def _holds(fields: msgspec.Raw, part: OwnedField) -> bool:
     return fields != ABSENT and any(_within(fields, path) for path in _PATHS.get(part, ()))
 
 

@@ -21,7 +21,7 @@ from slack.planner.model.vectors import any_of, distinct, holds
 from slack.planner.objective.amount import Requests
 from slack.planner.policy.spec import PodSelector, Policy
 from slack.planner.wanted.cover_choice import FloatArray, reach_classes
-from slack.planner.wanted.hindrances import Hindrance, hindrances, why_no_node_left
+from slack.planner.wanted.preemption_blockers import PreemptionBlocker, preemption_blockers, why_no_node_left
 
 Mix = tuple[tuple[Requests, float], ...]
 MOST_REACHES = 500
@@ -126,20 +126,20 @@ def _reasons(
     kinds, exclude = snapshot.kinds, domain.policy.spec.cover.exclude
     form = domain.policy.form
     reasons: dict[int, str] = {}
-    for hindrance, hindered in hindrances(snapshot, domain, rows, counting, cache):
+    for blocker, hindered in preemption_blockers(snapshot, domain, rows, counting, cache):
         for k in hindered.tolist():
-            match hindrance:
-                case Hindrance.SCHEDULER:
+            match blocker:
+                case PreemptionBlocker.SCHEDULER:
                     scheduler = snapshot.constraints[kinds.constraint_id[k]].scheduler_name
                     reasons[k] = f"scheduler {scheduler}: {form.other_scheduler_note}"
-                case Hindrance.PRIORITY:
+                case PreemptionBlocker.PRIORITY:
                     low = f"priority {kinds.priority[k]} is not above the placeholders' ({priority})"
                     reasons[k] = low + form.low_priority_note
-                case Hindrance.NEVER_PREEMPTS:
+                case PreemptionBlocker.NEVER_PREEMPTS:
                     reasons[k] = "preemptionPolicy Never: it cannot take a placeholder's place"
-                case Hindrance.HOST:
+                case PreemptionBlocker.HOST:
                     reasons[k] = HOST_REFUSED
-                case Hindrance.NO_NODE_LEFT:
+                case PreemptionBlocker.NO_NODE_LEFT:
                     reasons[k] = why_no_node_left(snapshot, domain, k)
     if exclude:
         for k in rows.tolist():

@@ -17,7 +17,7 @@ from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.shape import Wanted
 from slack.planner.wanted.demand import reach_of
-from slack.planner.wanted.hindrances import hindrances
+from slack.planner.wanted.preemption_blockers import preemption_blockers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ def gangs_without_room(
     reaches = reach_of(snapshot, domain, cache)[1]
     here = cache.of(standing, snapshot.presence, len(kinds), domain) > 0
     rows = np.flatnonzero(reaches & (here | (kinds.running == 0)) & ~kinds.excluded)
-    for _, hindered in hindrances(snapshot, domain, rows, counting, cache):
+    for _, hindered in preemption_blockers(snapshot, domain, rows, counting, cache):
         rows = np.setdiff1d(rows, hindered)
     reasons: dict[int, str] = {}
     for gang in _gangs(kinds, rows):

@@ -22,7 +22,6 @@ from slack.planner.model.added import NO_ADDITIONS, Additions
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import CutReservation, ExistingShape, Uncovered
 from slack.planner.model.shape import Role, Shape, Wanted
-from slack.planner.wanted.hindrances import why_useless
 from slack.planner.wanted.homes import Home, choose_home, home_of
 from slack.planner.wanted.mirror_domains import divided_mirror
 from slack.planner.wanted.mirror_standing import MirrorsThere, StandingMirrors
@@ -34,6 +33,7 @@ from slack.planner.wanted.mirror_template import (
     own_topology,
     reservations,
 )
+from slack.planner.wanted.preemption_blockers import why_useless
 from slack.planner.wanted.reserve_limits import (
     MOST_MIRRORED,
     Ask,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slack.throttler.config import Then, ThrottlePolicySpec
+from slack.throttler.config import ThrottlePolicySpec, TimeoutAction
 from slack.throttler.fsm import State
 from slack.throttler.injection import DEPENDS_ON, ENABLED, Backend
 from slack.throttler.reports.messages import ContainerRow, NodeReport, View
@@ -291,6 +291,6 @@ def _forced_or_late(row: ContainerRow, spec: ThrottlePolicySpec | None, *, probe
         return (End("minRate forces its start", row.until),)
     if row.state is not State.STARTING:
         return ()
-    deletes = spec is not None and spec.start_timeout.then is Then.DELETE
+    deletes = spec is not None and spec.start_timeout.then is TimeoutAction.DELETE
     late = "startTimeout is over: " + ("its pod is evicted" if deletes else "its slot is free, and it runs on")
     return (End(late if probed else "startTimeout is over, should it not run by then", row.until),)

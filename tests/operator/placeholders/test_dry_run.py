@@ -36,8 +36,8 @@ from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.adoption import existing_shapes
 from slack.planner.objects.manifests import pod_spec, priority_class, replica_set
 from slack.planner.output import document
+from slack_operator.placeholders.planned_policies import owners_of, plan_for, planned_policies_of
 from slack_operator.placeholders.policies import DesiredPolicies
-from slack_operator.placeholders.subjects import owners_of, plan_for, subjects_of
 from slack_operator.placeholders.view.cluster_view import ClusterView
 from slack_operator.placeholders.view.sinks import NodeSink, OwnSetSink, PodSink, PriorityClassSink
 from tests.cluster.build import NOW, Json, node, pod
@@ -251,9 +251,9 @@ def by_the_operator(objects: list[Json]) -> tuple[tuple[ExistingShape, ...], Pla
     entries = desired.entries()
     view.columns.require_labels(node_labels(entry.policy for entry in entries if entry.policy is not None))
     seen = view.observe(NOW)
-    subjects = subjects_of(entries, seen.priority_classes, built_in=True)
-    existing = existing_shapes(seen.present.sets.values(), owners_of(subjects))
-    return existing, plan_for(subjects, seen, now=NOW, state={}, default_rate=RATE, cache=PlanCache())
+    planned_policies = planned_policies_of(entries, seen.priority_classes, built_in=True)
+    existing = existing_shapes(seen.present.sets.values(), owners_of(planned_policies))
+    return existing, plan_for(planned_policies, seen, now=NOW, state={}, default_rate=RATE, cache=PlanCache())
 
 
 def dry_run(snapshot: Path | None) -> tuple[tuple[ExistingShape, ...], Plan]:

@@ -13,7 +13,7 @@ from slack.kube.apply import Writer
 from slack.kube.errors import ApiError
 from slack.planner.objects.actions import Apply, DeleteSet
 from slack.planner.objects.decide import stamped
-from slack_operator.placeholders.act.brake import Brake
+from slack_operator.placeholders.act.creation_block import CreationBlock
 from tests.examples import by_profile
 from tests.operator.accidents import AccidentWorld
 from tests.operator.fakes import NAMESPACE, Clock, FakeApi, World, policy
@@ -426,7 +426,7 @@ def test_a_brake_that_an_earlier_process_has_left_is_taken_off() -> None:
 def test_a_brake_is_off_after_a_minute_whatever_is_there() -> None:
     api, clock = FakeApi(), Clock()
     writer = Writer(api, threading.Event())  # type: ignore[arg-type]
-    brake = Brake(writer, namespace=NAMESPACE, may_write=lambda: True, clock=clock)
+    brake = CreationBlock(writer, namespace=NAMESPACE, may_write=lambda: True, clock=clock)
     held = []
     for _ in range(180):
         held.append(brake.turn({"resource-slack"}, surplus=True))
@@ -467,7 +467,7 @@ def test_a_brake_that_may_not_be_put_on_is_no_error_and_asked_for_once_a_minute(
     api, clock = FakeApi(), Clock()
     api.refuse = lambda _verb, _path: ApiError(403, "Forbidden", "no")
     writer = Writer(api, threading.Event())  # type: ignore[arg-type]
-    brake = Brake(writer, namespace=NAMESPACE, may_write=lambda: True, clock=clock)
+    brake = CreationBlock(writer, namespace=NAMESPACE, may_write=lambda: True, clock=clock)
     for _ in range(100):
         assert not brake.turn({"resource-slack"}, surplus=True)
         clock.now += 1.0

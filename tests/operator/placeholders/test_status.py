@@ -13,7 +13,7 @@ from slack.planner.model.wanted_by import Source, WantedBy
 from slack.planner.objective.amount import Why
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.schema.conditions import Condition, is_trouble
-from slack_operator.placeholders.report.spared import Spared
+from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.placeholders.report.status import (
     MOVING_SECONDS,
     Observed,
@@ -87,7 +87,7 @@ def check(schema: dict[str, Any], value: Any, path: str = "status") -> None:
 
 
 def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
-    spared = Spared(120, 112.0)
+    spared = SavedWait(120, 112.0)
     observed = Observed(1, 1, 3, EARLIER, "98%", (READY,), spared_document(spared), HOLD)
     why = Why(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
     binding = (Binding("cpu", Written(2000, "2000m"), 6000),)

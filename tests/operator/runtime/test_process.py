@@ -20,7 +20,7 @@ from slack.process.running import CannotStart
 from slack.process.shared_settings import LeadingSettings
 from slack.process.stopping import Stopping
 from slack_operator.runtime.connecting import answers
-from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
+from slack_operator.runtime.process import Components, Process, ProcessContext, Server
 
 
 def leading_settings(listen: str = "127.0.0.1:0") -> LeadingSettings:
@@ -29,7 +29,7 @@ def leading_settings(listen: str = "127.0.0.1:0") -> LeadingSettings:
 
 @dataclass
 class Recorded:
-    """Stands for any part: notes what it is asked."""
+    """Stands for any component: notes what it is asked."""
 
     name: str
     calls: list[str]
@@ -65,22 +65,22 @@ class World:
     def __init__(self, settings: LeadingSettings, stopping: Stopping, *stales: str) -> None:
         self.calls: list[str] = []
 
-        def part(name: str, *stales: str) -> Any:
+        def component(name: str, *stales: str) -> Any:
             return Recorded(name, self.calls, list(stales))
 
-        self.base = ProcessContext(settings, part("connection"), stopping, component="test")
-        self.base.recorder = part("events")
-        self.policies, self.unready = part("policies"), ["pods are not listed yet"]
-        parts = Parts(
-            watches=part("watches", *stales),
+        self.context = ProcessContext(settings, component("connection"), stopping, component="test")
+        self.context.recorder = component("events")
+        self.policies, self.unready = component("policies"), ["pods are not listed yet"]
+        components = Components(
+            watches=component("watches", *stales),
             policies=self.policies,
-            loop=part("loop"),
+            loop=component("loop"),
             registry=CollectorRegistry(),
             unready=lambda: self.unready[0] if self.unready else None,
             whole=lambda: {"pods": 5},
-            servers=(Server(part("page"), "--page", "here", "the page"),),
+            servers=(Server(component("page"), "--page", "here", "the page"),),
         )
-        self.process = Process(self.base, parts)
+        self.process = Process(self.context, components)
 
 
 STARTED = ["start page", "start watches", "start events", "start policies", "start loop"]
@@ -98,21 +98,21 @@ def test_everything_starts_and_stops_in_order() -> None:
     world = World(leading_settings(), Stopping())
     world.process.start()
     assert world.calls == STARTED
-    assert world.base.leadership.may_write()
+    assert world.context.leadership.may_write()
     world.calls.clear()
     world.process.stop()
     assert world.calls == [
         *("ask loop", "stop page", "join loop", "stop policies", "stop events", "stop watches", "stop connection")
     ]
-    assert not world.base.leadership.may_write()
+    assert not world.context.leadership.may_write()
 
 
 def test_a_lost_lease_closes_the_gate_ends_with_1_and_waits_for_no_write() -> None:
     stopping = Stopping()
     world = World(leading_settings(), stopping)
     world.process.start()
-    world.base.leadership._lose()
-    assert not world.base.leadership.may_write()
+    world.context.leadership._lose()
+    assert not world.context.leadership.may_write()
     assert (stopping.reason, stopping.exit_code) == ("the lease is lost", 1)
     world.calls.clear()
     world.process.stop()
@@ -131,14 +131,14 @@ def test_an_end_waits_neither_for_an_api_server_that_hangs_nor_for_what_waits_fo
         released.wait(30)
         raise Unreachable("GET /version: no answer")
 
-    monkeypatch.setattr(world.base.connection, "request", hang)
+    monkeypatch.setattr(world.context.connection, "request", hang)
     monkeypatch.setattr(world.policies, "stop", lambda: released.wait(30))
     began = time.monotonic()
     world.process.stop()
     seconds = time.monotonic() - began
     released.set()
     assert seconds < 1.0
-    assert not world.base.leadership.may_write()
+    assert not world.context.leadership.may_write()
     assert "join loop" not in world.calls
     assert "the API server does not answer: no write is waited for, and the lease runs out by itself" in caplog.messages
     world.process.health.stop()

@@ -43,7 +43,7 @@ class Place:
 
     @property
     def port(self) -> int:
-        server = self.process.parts.servers[0].part
+        server = self.process.components.servers[0].component
         assert isinstance(server, Webhook)
         return server.port
 
@@ -137,10 +137,10 @@ def test_pods_are_gated_over_tls_by_a_replica_that_does_not_lead_and_it_is_ready
 
 def test_late_pods_are_evicted_by_a_view_of_policies_and_labels_that_is_fresh(place: Place) -> None:
     made = controller(settings(place.folder, evict_late_pods=True), Stopping())
-    late_pods = next(worker for worker in made.parts.workers if isinstance(worker, LatePods))
+    late_pods = next(worker for worker in made.components.workers if isinstance(worker, LatePods))
     assert late_pods._stale() == "throttlepolicies are not listed yet"
-    assert isinstance(made.parts.policies, PolicySource)
-    made.parts.policies.reconcile()
+    assert isinstance(made.components.policies, PolicySource)
+    made.components.policies.reconcile()
     assert late_pods._stale() == "/api/v1/nodes is not listed yet"
     made.stop()
 
@@ -261,7 +261,7 @@ def test_without_the_agents_authority_or_with_a_bad_certificate_it_does_not_star
 def test_with_an_authority_of_callers_who_has_none_of_its_certificates_is_not_answered(place: Place) -> None:
     place.api.script("post", TAKEN)
     made = controller(settings(place.folder, webhook_client_ca_file=place.folder / "ca.crt"), Stopping())
-    server = made.parts.servers[0].part
+    server = made.components.servers[0].component
     assert isinstance(server, Webhook)
     server.start()
     try:

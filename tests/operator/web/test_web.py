@@ -285,7 +285,7 @@ def test_explain_says_what_the_command_says() -> None:
     direct = explain(
         reconciliation.observation.snapshot,
         Plan(reconciliation.items, MappingProxyType({})),
-        [subject.policy for subject in reconciliation.subjects],
+        [planned.policy for planned in reconciliation.planned_policies],
         target("deploy", "api", "shop"),
         priorities={"resource-slack": -10},
     )

@@ -16,7 +16,7 @@ from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, Present, SetCost, Stop, Taken
 from slack.planner.objects.adoption import existing_shape, existing_shapes
 from slack.planner.objects.decide import decide, digest, orphans, stamped
-from slack.planner.objects.drift import Part
+from slack.planner.objects.drift import OwnedField
 from slack.planner.objects.manifests import replica_set, replica_set_name
 from slack.planner.policy.placeholders import Placeholders
 from slack.planner.removal.reasons import RemovalReason
@@ -195,7 +195,7 @@ def test_another_image_is_applied_without_touching_the_count() -> None:
     assert decided(policy_plan(shape_plan(2)), present(found)) == [(2, 2)]
 
 
-def writes(plan: PolicyPlan, now_there: Present, held: dict[str, frozenset[Part]] | None = None) -> list[Action]:
+def writes(plan: PolicyPlan, now_there: Present, held: dict[str, frozenset[OwnedField]] | None = None) -> list[Action]:
     return list(decide(plan, now_there, owner_uid="u", manifest=manifest, marked_since={}, now=NOW, held=held or {}))
 
 
@@ -297,7 +297,7 @@ def test_a_count_that_somebody_raises_is_lowered_at_once_and_the_pending_surplus
     assert stop == Stop("resource-slack")
     assert isinstance(lower, Apply)
     assert (lower.before, lower.after) == (500, 5)
-    assert lower.taken == (Taken(Part.REPLICAS, "kubectl (scale)"),)
+    assert lower.taken == (Taken(OwnedField.REPLICAS, "kubectl (scale)"),)
     gone = [action.name for action in rest if isinstance(action, DeletePod)]
     assert sorted(gone) == [f"new-{i:03}" for i in range(40)]
     assert rest[len(gone) :] == [SetCost("room-1", NAME, -1000), SetCost("room-0", NAME, -999)], "the last that came"
@@ -310,7 +310,7 @@ def test_a_count_that_somebody_lowers_to_nothing_is_raised_at_once() -> None:
 
     (more,) = writes(policy_plan(shape_plan(3)), present(changed(3, pause), placeholder("a")))
     assert isinstance(more, Apply)
-    assert (more.before, more.after, more.taken) == (0, 3, (Taken(Part.REPLICAS, "keda"),))
+    assert (more.before, more.after, more.taken) == (0, 3, (Taken(OwnedField.REPLICAS, "keda"),))
 
 
 def test_pending_placeholders_that_are_still_there_when_the_count_is_right_are_deleted_the_newest_first() -> None:
@@ -334,7 +334,7 @@ def test_what_another_controller_has_adopted_is_taken_back_with_its_owner() -> N
     (back,) = writes(policy_plan(shape_plan(2)), present(found))
     assert isinstance(back, Apply)
     assert back.patch == {"metadata": {"ownerReferences": [OWNER]}}
-    assert Taken(Part.OWNER, "Deployment/theirs") in back.taken
+    assert Taken(OwnedField.OWNER, "Deployment/theirs") in back.taken
 
 
 def test_what_a_writer_is_left_is_written_as_it_is_found() -> None:
@@ -344,16 +344,21 @@ def test_what_a_writer_is_left_is_written_as_it_is_found() -> None:
 
     found = changed(2, fight)
     pods = [placeholder(f"p{i}", node=None) for i in range(60)]
-    held = {NAME: frozenset({Part.REPLICAS})}
+    held = {NAME: frozenset({OwnedField.REPLICAS})}
     (back,) = writes(policy_plan(shape_plan(2)), present(found, *pods), held)
     assert isinstance(back, Apply)
     assert (back.manifest["spec"]["replicas"], back.after) == (500, 500)
     assert back.manifest["spec"]["template"] == manifest(shape_plan(2))["spec"]["template"]
-    held = {NAME: frozenset({Part.TEMPLATE})}
+    held = {NAME: frozenset({OwnedField.TEMPLATE})}
     (_, lower, *_) = writes(policy_plan(shape_plan(2)), present(found, *pods), held)
     assert isinstance(lower, Apply)
     assert (lower.after, lower.manifest["spec"]["template"]) == (2, found.template)
-    assert writes(policy_plan(shape_plan(2)), present(found), {NAME: frozenset({Part.REPLICAS, Part.TEMPLATE})}) == []
+    assert (
+        writes(
+            policy_plan(shape_plan(2)), present(found), {NAME: frozenset({OwnedField.REPLICAS, OwnedField.TEMPLATE})}
+        )
+        == []
+    )
 
 
 def otherwise(name: str, **of_spec: Any) -> wire.Pod:
@@ -378,7 +383,7 @@ def test_placeholders_made_from_a_changed_template_are_replaced_and_what_admissi
     ]
     found = writes(policy_plan(shape_plan(4)), present(there(4), *pods))
     assert [a.name for a in found if isinstance(a, DeletePod)] == ["elsewhere", "higher", "less"]
-    assert writes(policy_plan(shape_plan(4)), present(there(4), *pods), {NAME: frozenset({Part.PODS})}) == []
+    assert writes(policy_plan(shape_plan(4)), present(there(4), *pods), {NAME: frozenset({OwnedField.PODS})}) == []
 
 
 def orphan(name: str, **labels: str) -> wire.Pod:

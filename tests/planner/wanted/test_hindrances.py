@@ -5,7 +5,7 @@ import random
 from slack.planner.domain.counting import counting_of
 from slack.planner.domain.membership import divide
 from slack.planner.model.plan_cache import PlanCache
-from slack.planner.wanted.hindrances import Hindrance, hindrances
+from slack.planner.wanted.preemption_blockers import PreemptionBlocker, preemption_blockers
 from tests.cases import run_for_each
 from tests.cluster.build import NOW, Json, columns_of, node, pod
 from tests.planner.scenes import policy_of
@@ -35,6 +35,6 @@ def test_as_many_pods_as_there_are_nodes_that_avoid_one_another_have_none_left(s
     snapshot = columns_of(*(node(name) for name in nodes), *objects).snapshot(NOW)
     (domain,) = divide(snapshot, [policy_of()])
     cache, rows = PlanCache(), snapshot.kinds.constraint_id.argsort()
-    found = dict(hindrances(snapshot, domain, rows, counting_of(snapshot, domain, -10, cache), cache))
-    full = {snapshot.kinds.workloads[k].name for k in found[Hindrance.NO_NODE_LEFT].tolist()}
+    found = dict(preemption_blockers(snapshot, domain, rows, counting_of(snapshot, domain, -10, cache), cache))
+    full = {snapshot.kinds.workloads[k].name for k in found[PreemptionBlocker.NO_NODE_LEFT].tolist()}
     assert full == {name for name, own in teams.items() if standing[own] >= len(nodes)}

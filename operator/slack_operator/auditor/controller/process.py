@@ -1,4 +1,4 @@
-"""`resource-slack audit controller`: its settings and its parts.
+"""`resource-slack audit controller`: its settings and its components.
 
 Only the holder of the lease takes reports and writes, and only it is ready: a Service leads agents to it alone, since
 reports spread over several processes would leave each with half of the cluster. After a change of leaders reports come
@@ -31,7 +31,7 @@ from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
 from slack_operator.runtime.policy_source import PolicySource
-from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
+from slack_operator.runtime.process import Components, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.runtime.report_receiver import ReportReceiver
 
@@ -47,7 +47,7 @@ AUDIT_POLICY = Kind(
 
 
 def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
-    """Connect, and make all parts of one controller.
+    """Connect, and make all components of one controller.
 
     Raises:
         CannotStart: the certificate or the connection is not as it must be.
@@ -55,7 +55,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
     metrics = ControllerMetrics()
     certificate = Certificate.from_files(settings.tls_cert_file, settings.tls_key_file)
     connection = connected(settings, metrics.on_request)
-    base = ProcessContext(
+    context = ProcessContext(
         settings,
         connection,
         stopping,
@@ -65,12 +65,12 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
     )
     view = ClusterView()
     watches = Watches(connection, view)
-    desired: Desired[AuditPolicy] = Desired(base.wake.touch, parse_audit_policy, KIND.lower())
+    desired: Desired[AuditPolicy] = Desired(context.wake.touch, parse_audit_policy, KIND.lower())
     nodes = NodeFindings(view)
-    reconciler = _reconciler(base, view, watches, desired, nodes, metrics, settings.namespace)
+    reconciler = _reconciler(context, view, watches, desired, nodes, metrics, settings.namespace)
 
     def unready() -> str | None:
-        return watches.stale() or base.leadership.standby()
+        return watches.stale() or context.leadership.standby()
 
     def reconcile() -> None:
         if certificate is not None:
@@ -87,10 +87,10 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
         unready=unready,
         tls=certificate.context if certificate is not None else None,
     )
-    parts = Parts(
+    components = Components(
         watches=watches,
         policies=PolicySource(connection, desired, AUDIT_POLICY),
-        loop=ReconcileLoop(reconcile, base.wake, heart=base.heart),
+        loop=ReconcileLoop(reconcile, context.wake, heart=context.heart),
         registry=metrics.registry,
         unreadable=metrics.unreadable,
         unready=unready,
@@ -99,11 +99,11 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
             Server(receiving, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
         ),
     )
-    return Process(base, parts)
+    return Process(context, components)
 
 
 def _reconciler(
-    base: ProcessContext,
+    context: ProcessContext,
     view: ClusterView,
     watches: Watches,
     desired: Desired[AuditPolicy],
@@ -111,7 +111,7 @@ def _reconciler(
     metrics: ControllerMetrics,
     namespace: str,
 ) -> Reconciler:
-    writer, recorder, may_write = base.writer, base.recorder, base.leadership.may_write
+    writer, recorder, may_write = context.writer, context.recorder, context.leadership.may_write
     record = LimitRecord(writer, namespace, may_write=may_write)
     return Reconciler(
         view=view,

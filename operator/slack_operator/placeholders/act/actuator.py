@@ -21,7 +21,7 @@ from slack.kube.paths import resource_path
 from slack.kube.retry import is_transient
 from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, SetCost, Stop, Taken
 from slack.planner.objects.decide import SHOW_SECONDS, Held
-from slack.planner.objects.drift import Part, changed_parts, same_room
+from slack.planner.objects.drift import OwnedField, changed_fields, same_room
 from slack.planner.removal.reasons import RemovalReason
 from slack.process.contests import WINDOW_SECONDS, WRITES_BACK, Contests, Verdict
 from slack.process.logs import fields
@@ -40,13 +40,13 @@ MANY = 100_000
 
 _CHANGED = "does an admission webhook change it?"
 _IN_VAIN = f"its template does not request what its placeholders should, and is the same after each write; {_CHANGED}"
-_AT_ANY_RATE: Mapping[RemovalReason, Part] = {
-    RemovalReason.UNDISPLACEABLE: Part.PRIORITY,
-    RemovalReason.LOST: Part.LOST,
-    RemovalReason.NOBODYS: Part.LOST,
+_AT_ANY_RATE: Mapping[RemovalReason, OwnedField] = {
+    RemovalReason.UNDISPLACEABLE: OwnedField.PRIORITY,
+    RemovalReason.LOST: OwnedField.LOST,
+    RemovalReason.NOBODYS: OwnedField.LOST,
 }
 """Placeholders that are deleted whoever wants them so: they stand in the way of real pods, or are beyond the plan."""
-_MOST = {Part.PODS: 2, Part.PRIORITY: 2}
+_MOST = {OwnedField.PODS: 2, OwnedField.PRIORITY: 2}
 """Placeholders are replaced no more often than that: each time they lose their nodes."""
 _ANOTHER_OPERATOR = f"another operator (a second release, or one outside the cluster) as {FIELD_MANAGER}"
 _COSTS_BACK = "whatever gives pods a deletion cost"
@@ -61,7 +61,7 @@ class TakenBack:
     policy: str
     name: str
     """The object's."""
-    part: Part
+    part: OwnedField
     writer: str
     told: bool
     """Whether it has been told already whose write it was."""
@@ -83,7 +83,7 @@ class _AsAdmitted:
 
     digest: str
     template: Json
-    parts: frozenset[Part]
+    parts: frozenset[OwnedField]
     essential: bool
     """Its placeholders would not hold what they should."""
     at: float
@@ -129,7 +129,7 @@ class Actuator:
         """
         self.marked_since: dict[str, float] = {}
         """By ReplicaSet: when the victims of the shrink that is under way were first marked."""
-        self.contests = Contests[Part]()
+        self.contests = Contests[OwnedField]()
         self.unserved: str | None = None
         """The first policy for which the budget of this turn did not suffice."""
         self._until = float("inf")
@@ -251,7 +251,7 @@ class Actuator:
     ) -> Iterator[Action]:
         """Leave out what our own last write has overtaken, and what a writer has just won; note what is taken back."""
         replaced: dict[str, bool] = {}
-        noted: set[tuple[str, Part]] = set()
+        noted: set[tuple[str, OwnedField]] = set()
         cleared: dict[str, bool] = {}
         for action in actions:
             if isinstance(action, DeletePod) and (part := _AT_ANY_RATE.get(action.reason)) is not None:
@@ -264,7 +264,7 @@ class Actuator:
             elif isinstance(action, DeletePod) and action.reason is RemovalReason.MADE_OTHERWISE:
                 name = action.replica_set
                 if name not in replaced:
-                    replaced[name] = self._may_take(policy, name, [Taken(Part.PODS, _REPLACED)])
+                    replaced[name] = self._may_take(policy, name, [Taken(OwnedField.PODS, _REPLACED)])
                 if replaced[name]:
                     yield action
             elif isinstance(action, Stop):
@@ -272,7 +272,7 @@ class Actuator:
             elif isinstance(action, SetCost) and action.cost is None and self._is_back(action.pod):
                 name = action.replica_set
                 if name not in cleared:
-                    cleared[name] = self._may_take(policy, name, [Taken(Part.COST, _COSTS_BACK)])
+                    cleared[name] = self._may_take(policy, name, [Taken(OwnedField.COST, _COSTS_BACK)])
                 if cleared[name]:
                     yield action
             elif not isinstance(action, Apply):
@@ -280,7 +280,7 @@ class Actuator:
             elif not self._overtaken(action.name, sets.get(action.name)):
                 taken = list(action.taken) or self._taken_by_another(action, sets.get(action.name))
                 if action.before is None and self._vanished.is_deleted_by_others(action.manifest):
-                    taken.append(Taken(Part.OBJECT, _DELETED))
+                    taken.append(Taken(OwnedField.OBJECT, _DELETED))
                 if self._may_take(policy, action.name, taken):
                     yield action
 
@@ -295,7 +295,7 @@ class Actuator:
             return []
         if found.metadata.annotation(ANNOTATION_APPLIED) in ("", digest):
             return []
-        return [Taken(part, _ANOTHER_OPERATOR) for part in (Part.TEMPLATE, Part.METADATA)]
+        return [Taken(part, _ANOTHER_OPERATOR) for part in (OwnedField.TEMPLATE, OwnedField.METADATA)]
 
     def _may_take(self, policy: str, name: str, taken: Iterable[Taken]) -> bool:
         """Whether all of it is to be taken back, and remember that it is."""
@@ -389,9 +389,11 @@ class Actuator:
     def _note_admission(self, action: Apply, answer: Json) -> None:
         """Remember what of our manifest is not as written in the very answer: admission makes it so, each time."""
         found = msgspec.json.decode(msgspec.json.encode(answer), type=OwnReplicaSet)
-        if parts := changed_parts(action.manifest, found):
+        if parts := changed_fields(action.manifest, found):
             digest = action.manifest["metadata"]["annotations"][ANNOTATION_APPLIED]
-            essential = Part.TEMPLATE in parts and not same_room(action.manifest["spec"]["template"], found.template)
+            essential = OwnedField.TEMPLATE in parts and not same_room(
+                action.manifest["spec"]["template"], found.template
+            )
             self._as_admitted[action.name] = _AsAdmitted(digest, found.template, parts, essential, self._clock())
         else:
             self._as_admitted.pop(action.name, None)

@@ -12,7 +12,7 @@ from slack.cluster.wire import PriorityClass
 from slack.kube.apply import Writer
 from slack.kube.errors import WRITE_FAILURES, ApiError
 from slack.kube.paths import resource_path
-from slack.planner.objects.drift import Part
+from slack.planner.objects.drift import OwnedField
 from slack.planner.objects.manifests import PRIORITY, priority_class
 from slack.process.contests import Contests, Verdict
 from slack.process.logs import fields
@@ -30,7 +30,12 @@ class OwnPriorityClass:
     """Keeps it; `ensure` is one turn."""
 
     def __init__(
-        self, writer: Writer, contests: Contests[Part], *, may_write: Callable[[], bool], clock: Callable[[], float]
+        self,
+        writer: Writer,
+        contests: Contests[OwnedField],
+        *,
+        may_write: Callable[[], bool],
+        clock: Callable[[], float],
     ) -> None:
         self._writer = writer
         self._contests = contests
@@ -56,7 +61,7 @@ class OwnPriorityClass:
             NotLeading: the gate is closed.
         """
         found, now = classes.get(PRIORITY_CLASS), self._clock()
-        part = Part.OBJECT if found is None else Part.GLOBAL_DEFAULT
+        part = OwnedField.OBJECT if found is None else OwnedField.GLOBAL_DEFAULT
         self._seen |= found is not None
         wrong = create if found is None else _made_default(found)
         if not wrong or now < self._not_before:

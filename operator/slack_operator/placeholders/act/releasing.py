@@ -27,7 +27,7 @@ from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.act.release_ways import SHOWN_SECONDS, MarkerPods, ReleaseWay
-from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.view.cluster_view import ClusterView, NodeMarks, Observation
 
 log = logging.getLogger(__name__)
@@ -131,14 +131,16 @@ class Releasing:
         """Policies with nodes of Karpenter's, whose NodeClaims may not be watched."""
         self._outages = Outages(view.clock)
 
-    def look(self, observation: Observation, subjects: Sequence[Subject], _: Sequence[PolicyPlan]) -> None:
+    def look(
+        self, observation: Observation, planned_policies: Sequence[PlannedPolicy], _: Sequence[PolicyPlan]
+    ) -> None:
         """Decide which nodes are released and which get their placeholders back."""
         if self._view.clock() < self._decide_at:
             return
         self._decide_at = self._view.clock() + DECIDE_SECONDS
         marks = self._marks()
         self._see_left_over(marks)
-        unbound = any(subject.policy.form.hold is Hold.UNBOUND for subject in subjects)
+        unbound = any(planned.policy.form.hold is Hold.UNBOUND for planned in planned_policies)
         if not unbound and not any(mark.release and parse_mark(mark.release) for mark in marks.values()):
             self._due, self._waiting, self._unseen, self._memory = [], {}, set(), Memory()
             self._contested, self._guarded, self._kept_labels = {}, {}, {}
@@ -146,7 +148,7 @@ class Releasing:
         snapshot, now = observation.snapshot, self._view.wall()
         self._policies = {
             name: policy
-            for name, policy in _policies(snapshot, subjects).items()
+            for name, policy in _policies(snapshot, planned_policies).items()
             if policy.yields_to_markers or self._way is not self._markers
         }
         policy_of = {name: policy.name for name, policy in self._policies.items()}
@@ -370,12 +372,12 @@ def _held(node: str, why: Why) -> str:
     return f"node {node}: {_BECAUSE[why]}, and unbound placeholders hold it; "
 
 
-def _policies(snapshot: Snapshot, subjects: Sequence[Subject]) -> dict[str, Policy]:
+def _policies(snapshot: Snapshot, planned_policies: Sequence[PlannedPolicy]) -> dict[str, Policy]:
     """Return the policy of each node on which unbound placeholders may be."""
     names = snapshot.nodes.names
     return {
         names[row]: domain.policy
-        for domain in divide(snapshot, [subject.policy for subject in subjects])
+        for domain in divide(snapshot, [planned.policy for planned in planned_policies])
         if domain.policy.form.hold is Hold.UNBOUND and domain.conflict is None
         for row in np.flatnonzero(domain.members).tolist()
     }

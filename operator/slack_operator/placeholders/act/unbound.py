@@ -32,7 +32,7 @@ from slack.process.contests import Contests, Verdict
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
-from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.view.cluster_view import ClusterView, Observation
 
 log = logging.getLogger(__name__)
@@ -173,15 +173,15 @@ class UnboundTelling:
         """Return why nobody is told any more; None if the thread works, or has not begun."""
         return self._thread.unhealthy()
 
-    def look(self, _: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
+    def look(self, _: Observation, planned_policies: Sequence[PlannedPolicy], plans: Sequence[PolicyPlan]) -> None:
         """Take from the last plan how many pods of each ReplicaSet may be told of."""
         wanted = {
-            replica_set_name(subject.policy.name, shape.shape): Wanted(
+            replica_set_name(planned.policy.name, shape.shape): Wanted(
                 shape.replicas,
                 shape.count,
-                tuple(replica_set_name(subject.policy.name, twin) for twin in shape.shape.twins),
+                tuple(replica_set_name(planned.policy.name, twin) for twin in shape.shape.twins),
             )
-            for subject, plan in zip(subjects, plans, strict=True)
+            for planned, plan in zip(planned_policies, plans, strict=True)
             if plan.act
             for shape in plan.shapes
             if not shape.shape.form.is_scheduled

@@ -16,7 +16,7 @@ from slack.health.states import slack_state
 from slack.planner.model.cost import Cost
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.objective.amount import Why
-from slack.planner.objects.drift import Part
+from slack.planner.objects.drift import OwnedField
 from slack.process.metric_definition import BUILD_INFO, MetricDefinition
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.learning.history_store import HISTORY_LOST
@@ -54,7 +54,7 @@ KNOWN_CAUSES = frozenset(
 )
 """Ours, and the reasons that Kubernetes gives for a disruption; any other counts as `Other`: labels stay finite."""
 OTHER_CAUSE = "Other"
-_PARTS_OF_A_POLICY = tuple(part for part in Part if part is not Part.GLOBAL_DEFAULT)
+_PARTS_OF_A_POLICY = tuple(part for part in OwnedField if part is not OwnedField.GLOBAL_DEFAULT)
 _USUAL_FAILURES = ("Evicted", ENDED_BY_KUBELET, "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfpods")
 
 

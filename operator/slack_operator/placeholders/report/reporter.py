@@ -44,7 +44,7 @@ from slack_operator.placeholders.conditions import (
 )
 from slack_operator.placeholders.policies import PolicyEntry
 from slack_operator.placeholders.report.ownership import told
-from slack_operator.placeholders.report.spared import Spared
+from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.placeholders.report.status import (
     NOT_OBSERVED,
     Observed,
@@ -137,7 +137,7 @@ class Reporter:
         extra: Sequence[Condition],
         displaced: int,
         instant_start: str | None,
-        spared: Spared | None = None,
+        spared: SavedWait | None = None,
         hold: Mapping[str, str] | None = None,
     ) -> None:
         """Report on a policy that was planned.

@@ -23,7 +23,7 @@ from slack.planner.objective.why_text import why_text
 from slack.planner.policy.scale import selector_of
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.placeholders.conditions import STALLED
-from slack_operator.placeholders.report.spared import Spared
+from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.runtime.conditions import Status, with_times
 
 COUNTERS_SECONDS = 60.0
@@ -78,7 +78,7 @@ def cost_document(cost: Cost) -> dict[str, Any]:
     }
 
 
-def spared_document(spared: Spared | None) -> dict[str, Any] | None:
+def spared_document(spared: SavedWait | None) -> dict[str, Any] | None:
     """Return what was spared as it stands in the status; None before the first start."""
     if spared is None:
         return None

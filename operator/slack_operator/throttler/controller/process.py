@@ -1,4 +1,4 @@
-"""`resource-slack throttler controller`: its settings and its parts.
+"""`resource-slack throttler controller`: its settings and its components.
 
 The webhook is served by every replica, from before the first list to the end, and readiness waits for no lease: who
 leads matters to agents, which a standby sends on, and to those who write. Light on the API server: it is asked for what
@@ -20,7 +20,7 @@ from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
-from slack.throttler.config import KIND, Then, ThrottlePolicy, parse_throttle_policy
+from slack.throttler.config import KIND, ThrottlePolicy, TimeoutAction, parse_throttle_policy
 from slack.throttler.crd import PLURAL
 from slack.throttler.injection import Backend, GateOptions
 from slack.throttler.protocol import AUDIENCE
@@ -30,7 +30,7 @@ from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
 from slack_operator.runtime.policy_source import PolicySource
-from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
+from slack_operator.runtime.process import Components, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.authority import authority_of
@@ -114,7 +114,7 @@ class Injection:
 
 
 def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Process:
-    """Connect, and make all parts of one controller.
+    """Connect, and make all components of one controller.
 
     Raises:
         CannotStart: a certificate or the connection is not as it must be.
@@ -126,23 +126,23 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     connection = connected(settings, metrics.on_request)
     injection = _injection(settings, connection)
     metrics.show_unsupported(injection.rules.unsupported is not None)
-    base = ProcessContext(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
-    desired: Desired[ThrottlePolicy] = Desired(base.wake.touch, parse_throttle_policy, KIND.lower())
+    context = ProcessContext(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
+    desired: Desired[ThrottlePolicy] = Desired(context.wake.touch, parse_throttle_policy, KIND.lower())
     labels = NodeLabels()
-    permits = _permits(settings, base, metrics, lambda: starts, desired, labels)
+    permits = _permits(settings, context, metrics, lambda: starts, desired, labels)
     nodes = reflector(connection, labels)
     held = () if permits is None else (held_pods.reflector(connection, permits.pods),)
     watches = Watches(held, unless_forbidden=(nodes,))
     policies = PolicySource(connection, desired, THROTTLE_POLICY)
-    late_pods = _late_pods(settings, base, metrics, desired, labels, stale=lambda: _stale(policies, nodes, watches))
+    late_pods = _late_pods(settings, context, metrics, desired, labels, stale=lambda: _stale(policies, nodes, watches))
     starts = Starts(
-        base.wake.touch,
+        context.wake.touch,
         permits.reported if permits is not None else lambda report: None,
         late_pods.asked if late_pods is not None else lambda node, said: None,
     )
-    reporter = _reporter(base, metrics, desired, labels, starts, watches, sees_nodes=lambda: not nodes.forbidden)
+    reporter = _reporter(context, metrics, desired, labels, starts, watches, sees_nodes=lambda: not nodes.forbidden)
     webhook = _webhook(settings, injection, metrics, tls)
-    receiver = _receiver(settings, base, starts, tls)
+    receiver = _receiver(settings, context, starts, tls)
 
     def turn() -> None:
         if certificate is not None:
@@ -152,10 +152,10 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         metrics.show_reports(receiver.taken, sum(receiver.refused.values()))
         reporter.turn()
 
-    parts = Parts(
+    components = Components(
         watches=watches,
         policies=policies,
-        loop=ReconcileLoop(turn, base.wake, heart=base.heart),
+        loop=ReconcileLoop(turn, context.wake, heart=context.heart),
         registry=metrics.registry,
         unreadable=metrics.unreadable,
         unready=lambda: None,
@@ -163,7 +163,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         workers=tuple(worker for worker in (permits, late_pods) if worker is not None),
         servers=_servers(settings, webhook, receiver),
     )
-    return Process(base, parts)
+    return Process(context, components)
 
 
 def _injection(settings: ThrottlerControllerSettings, connection: Connection) -> Injection:
@@ -184,7 +184,7 @@ def _webhook(
 
 
 def _reporter(
-    base: ProcessContext,
+    context: ProcessContext,
     metrics: ControllerMetrics,
     desired: Desired[ThrottlePolicy],
     labels: NodeLabels,
@@ -197,10 +197,10 @@ def _reporter(
         desired=desired,
         labels=labels,
         starts=starts,
-        writer=base.writer,
-        recorder=base.recorder,
+        writer=context.writer,
+        recorder=context.recorder,
         metrics=metrics,
-        may_write=base.leadership.may_write,
+        may_write=context.leadership.may_write,
         stale=watches.stale,
         sees_nodes=sees_nodes,
     )
@@ -215,7 +215,7 @@ def _servers(settings: ThrottlerControllerSettings, webhook: Webhook, receiver: 
 
 def _permits(
     settings: ThrottlerControllerSettings,
-    base: ProcessContext,
+    context: ProcessContext,
     metrics: ControllerMetrics,
     starts: Callable[[], Starts],
     desired: Desired[ThrottlePolicy],
@@ -231,10 +231,10 @@ def _permits(
         return settings.fail_open_after if policy is None else policy.spec.fail_open_after.total_seconds()
 
     return Permits(
-        writer=base.writer,
-        recorder=base.recorder,
+        writer=context.writer,
+        recorder=context.recorder,
         count=metrics.on_permits,
-        may_write=base.leadership.may_write,
+        may_write=context.leadership.may_write,
         fail_open_after_seconds=fail_open_after_seconds,
         patience_seconds=lambda: 1.5 * starts().moving_seconds + 1.0,
     )
@@ -242,7 +242,7 @@ def _permits(
 
 def _late_pods(
     settings: ThrottlerControllerSettings,
-    base: ProcessContext,
+    context: ProcessContext,
     metrics: ControllerMetrics,
     desired: Desired[ThrottlePolicy],
     labels: NodeLabels,
@@ -256,13 +256,13 @@ def _late_pods(
     def deletes(node: str) -> bool:
         policies = [entry.policy for entry in desired.entries() if entry.policy is not None]
         policy = labels.policy_of(node, policies)
-        return policy is not None and policy.spec.start_timeout.then is Then.DELETE
+        return policy is not None and policy.spec.start_timeout.then is TimeoutAction.DELETE
 
     return LatePods(
-        server=base.connection,
+        server=context.connection,
         decode=msgspec.json.decode,
         count=metrics.on_late_pod,
-        may_write=base.leadership.may_write,
+        may_write=context.leadership.may_write,
         deletes=deletes,
         stale=stale,
     )
@@ -280,7 +280,7 @@ def _backend(settings: ThrottlerControllerSettings) -> Backend:
 
 
 def _receiver(
-    settings: ThrottlerControllerSettings, base: ProcessContext, starts: Starts, tls: ssl.SSLContext | None
+    settings: ThrottlerControllerSettings, context: ProcessContext, starts: Starts, tls: ssl.SSLContext | None
 ) -> Receiver:
     agents, viewers = (
         f"system:serviceaccount:{settings.namespace}:{name}"
@@ -288,10 +288,10 @@ def _receiver(
     )
     return Receiver(
         *host_port(settings.reports_listen),
-        agents=Callers(base.connection, agents, AUDIENCE, lambda *_: None),  # where gates work, it is named
-        viewers=Callers(base.connection, viewers, AUDIENCE, None),
+        agents=Callers(context.connection, agents, AUDIENCE, lambda *_: None),  # where gates work, it is named
+        viewers=Callers(context.connection, viewers, AUDIENCE, None),
         starts=starts,
-        unready=base.leadership.standby,
+        unready=context.leadership.standby,
         tls=tls,
     )
 

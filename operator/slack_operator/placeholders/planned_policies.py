@@ -25,7 +25,7 @@ from slack_operator.placeholders.view.cluster_view import Observation
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class PlannedPolicy:
     """A policy that is planned for, and the object that owns its ReplicaSets."""
 
     entry: PolicyEntry
@@ -37,14 +37,14 @@ class Subject:
     """Why this operator may not do what the policy asks for."""
 
     @property
-    def hindrance(self) -> Condition | None:
+    def blocked_condition(self) -> Condition | None:
         """Say why it may not be acted upon, apart from what the plan says."""
         return invalid(self.entry) if self.entry.problems else self.refused
 
 
-def subjects_of(
+def planned_policies_of(
     entries: Sequence[PolicyEntry], classes: Mapping[str, PriorityClass], *, built_in: bool
-) -> tuple[Subject, ...]:
+) -> tuple[PlannedPolicy, ...]:
     """Return what to plan for: the good policies; while there is no SlackPolicy at all, what is asked for then.
 
     Args:
@@ -61,9 +61,9 @@ def subjects_of(
         if found is not None:
             owner = owner_reference("scheduling.k8s.io/v1", "PriorityClass", PRIORITY_CLASS, found.metadata.uid or "")
         entry = PolicyEntry(BUILT_IN.name, "", 0, BUILT_IN, (), MappingProxyType({}))
-        return (Subject(entry, BUILT_IN, owner),)
+        return (PlannedPolicy(entry, BUILT_IN, owner),)
     return tuple(
-        Subject(entry, entry.policy, owner_reference(API_VERSION, KIND, entry.name, entry.uid))
+        PlannedPolicy(entry, entry.policy, owner_reference(API_VERSION, KIND, entry.name, entry.uid))
         for entry in entries
         if entry.policy is not None
     )
@@ -81,13 +81,13 @@ def owner_reference(api_version: str, kind: str, name: str, uid: str) -> Json:
     }
 
 
-def owners_of(subjects: Sequence[Subject]) -> dict[str, str]:
+def owners_of(planned_policies: Sequence[PlannedPolicy]) -> dict[str, str]:
     """Return the owners' uids by policy; a policy whose owner has not been seen has no ReplicaSets yet."""
-    return {subject.policy.name: subject.owner["uid"] for subject in subjects if subject.owner is not None}
+    return {planned.policy.name: planned.owner["uid"] for planned in planned_policies if planned.owner is not None}
 
 
 def plan_for(
-    subjects: Sequence[Subject],
+    planned_policies: Sequence[PlannedPolicy],
     seen: Observation,
     *,
     now: float,
@@ -100,9 +100,9 @@ def plan_for(
     """Plan for them; the items are in their order."""
     return plan(
         seen.snapshot,
-        [subject.policy for subject in subjects],
+        [planned.policy for planned in planned_policies],
         now=now,
-        existing=existing_shapes(seen.present.sets.values(), owners_of(subjects)),
+        existing=existing_shapes(seen.present.sets.values(), owners_of(planned_policies)),
         events=seen.autoscaler_events,
         state=state,
         default_rate=default_rate,

@@ -15,7 +15,7 @@ _BUCKET_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spared:
+class SavedWait:
     """Pods that would have been late."""
 
     pods: int
@@ -55,7 +55,7 @@ class _Day:
             self.buckets.popleft()
 
 
-class SparedWaits:
+class SavedWaits:
     """By policy."""
 
     def __init__(self) -> None:
@@ -74,9 +74,9 @@ class SparedWaits:
         """Forget policies that are no more."""
         self._days = {name: day for name, day in self._days.items() if name in policies}
 
-    def of(self, policy: str, node_start_seconds: float) -> Spared | None:
+    def of(self, policy: str, node_start_seconds: float) -> SavedWait | None:
         """Return what was spared on the day that ends with the latest start; None before the first."""
         day = self._days.get(policy)
         if day is None:
             return None
-        return Spared(int(sum(pods for _, pods in day.buckets)), SCAN_SECONDS + node_start_seconds)
+        return SavedWait(int(sum(pods for _, pods in day.buckets)), SCAN_SECONDS + node_start_seconds)

@@ -10,7 +10,7 @@ alone. What becomes of the brake is nothing to the rest of a turn. Owned by the 
 import logging
 from collections.abc import Callable, Collection
 
-from slack.cluster.labels import BRAKE, LABEL_MANAGED_BY, MANAGED_BY
+from slack.cluster.labels import CREATION_BLOCK, LABEL_MANAGED_BY, MANAGED_BY
 from slack.kube.apply import Json, Writer
 from slack.kube.errors import WRITE_FAILURES, ApiError
 from slack.kube.paths import resource_path
@@ -31,7 +31,7 @@ LONGEST_SECONDS = 60.0
 _NONE = {"pods": "0"}
 
 
-class Brake:
+class CreationBlock:
     """See the module's docstring; `turn` is called in each reconciliation."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Brake:
             self._turn(sorted(running_away), now)
         except WRITE_FAILURES as error:
             self._asked_again_at = now + REFUSED_SECONDS
-            log.warning("the brake is refused: %s", error, extra=fields(name=BRAKE))
+            log.warning("the brake is refused: %s", error, extra=fields(name=CREATION_BLOCK))
             return False
         return bool(self._on)
 
@@ -107,10 +107,12 @@ class Brake:
             # It may be there: by an earlier process, or by a first try whose answer was lost.
             if not (error.conflict and self._is_there()):
                 self._not_before = now + LONGEST_SECONDS
-                log.warning("the brake is refused: %s", error, extra=fields(name=BRAKE))
+                log.warning("the brake is refused: %s", error, extra=fields(name=CREATION_BLOCK))
                 return
         self._on, self._since = True, now
-        log.warning("no placeholders are made for some seconds, for too many are under way", extra=fields(name=BRAKE))
+        log.warning(
+            "no placeholders are made for some seconds, for too many are under way", extra=fields(name=CREATION_BLOCK)
+        )
 
     def _take_off(self, now: float) -> None:
         self._check()
@@ -120,7 +122,7 @@ class Brake:
             if not error.conflict:  # another one has its name by now
                 raise
         self._on, self._off_at = False, now
-        log.info("placeholders are made again", extra=fields(name=BRAKE))
+        log.info("placeholders are made again", extra=fields(name=CREATION_BLOCK))
 
     def _check(self) -> None:
         if not self._may_write():
@@ -128,7 +130,7 @@ class Brake:
 
     @property
     def _path(self) -> str:
-        return resource_path("v1", "resourcequotas", namespace=self._namespace, name=BRAKE)
+        return resource_path("v1", "resourcequotas", namespace=self._namespace, name=CREATION_BLOCK)
 
 
 def quota(namespace: str, priority_classes: list[str]) -> Json:
@@ -137,6 +139,6 @@ def quota(namespace: str, priority_classes: list[str]) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": {"name": BRAKE, "namespace": namespace, "labels": {LABEL_MANAGED_BY: MANAGED_BY}},
+        "metadata": {"name": CREATION_BLOCK, "namespace": namespace, "labels": {LABEL_MANAGED_BY: MANAGED_BY}},
         "spec": {"hard": dict(_NONE), "scopeSelector": {"matchExpressions": [scope]}},
     }

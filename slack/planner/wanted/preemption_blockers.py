@@ -24,7 +24,7 @@ _NO_LABELS: Mapping[str, str] = {}
 _BY_NAMESPACE = "namespaceSelector"
 
 
-class Hindrance(StrEnum):
+class PreemptionBlocker(StrEnum):
     """Each is enough; where several hold, the last one is the one to name."""
 
     SCHEDULER = "scheduler"
@@ -39,10 +39,10 @@ class Hindrance(StrEnum):
     """They name hosts, and Karpenter takes no unbound placeholder that does."""
 
 
-def hindrances(
+def preemption_blockers(
     snapshot: Snapshot, domain: Domain, rows: IntArray, counting: Counting, cache: PlanCache
-) -> Iterator[tuple[Hindrance, IntArray]]:
-    """Yield which of these kinds each hindrance holds for, in the order of `Hindrance`.
+) -> Iterator[tuple[PreemptionBlocker, IntArray]]:
+    """Yield which of these kinds each blocker holds for, in the order of `PreemptionBlocker`.
 
     Args:
         snapshot: the cluster.
@@ -54,13 +54,13 @@ def hindrances(
     kinds = snapshot.kinds
     apart = cache.of(_apart, snapshot.constraints)
     running = cache.of(standing, snapshot.presence, len(kinds), domain)
-    yield Hindrance.SCHEDULER, rows[counting.foreign[rows]]
-    yield Hindrance.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart, running)
-    yield Hindrance.PRIORITY, rows[counting.not_above[rows]]
+    yield PreemptionBlocker.SCHEDULER, rows[counting.foreign[rows]]
+    yield PreemptionBlocker.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart, running)
+    yield PreemptionBlocker.PRIORITY, rows[counting.not_above[rows]]
     if domain.policy.form.occupies_nodes:
-        yield Hindrance.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
+        yield PreemptionBlocker.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
     if refuses_hosts(snapshot, domain.policy):
-        yield Hindrance.HOST, rows[cache.of(_on_hosts, snapshot.constraints)[kinds.constraint_id[rows]]]
+        yield PreemptionBlocker.HOST, rows[cache.of(_on_hosts, snapshot.constraints)[kinds.constraint_id[rows]]]
 
 
 def why_useless(snapshot: Snapshot, domain: Domain, rows: Sequence[int], counting: Counting) -> str | None:
