@@ -1,7 +1,8 @@
 """A week of the demand controller: pools and namespaces come and go, each with a name that was never there before.
 
 The components are those of the controller's process: books, loop, board, metrics, statuses and pods. The broker, the
-API server and the pods are modelled here. A standby stands beside the leader, hears the same reports and decides nothing.
+API server and the pods are modelled here. A standby stands beside the leader, hears the same reports and decides
+nothing.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ WAY_TO_COLUMNS = slice(2, 6)
 """Steps 3 to 6 of a pod's event."""
 QUESTIONS = {
     "minRate": "size_of",
-    "somebody took is taken back": "changed_parts",
+    "somebody took is taken back": "changed_fields",
     "placeholder to be removed": "victims",
     "metric is declared": "metric_definitions",
     "410": "_after_refusal",
