@@ -254,6 +254,8 @@ UNTEXTUAL = [
         (["--kube-version=1.29"], "MarkerPod"),  # it has no admission policy that would bound the right
         (["--set=operator.releaseNodes=MarkerPod"], "MarkerPod"),
         (["--set=operator.releaseNodes=Off", "--kube-version=1.29"], "Off"),
+        (["--set=operator.releaseNodes=true"], "Label"),  # as earlier charts had it
+        (["--set=operator.releaseNodes=false"], "Off"),  # and as YAML reads Off without quotes
     ],
 )
 def test_the_operator_gets_the_rights_of_one_way_to_release_nodes(helm: Helm, flags: list[str], way: str) -> None:

@@ -114,6 +114,7 @@ def _document(found: "Explanation") -> dict[str, Any]:
                 "nodes": dict(room.nodes),
                 "avoided": room.avoided,
                 "made_as": room.made_as,
+                "release_nodes": None if room.release_nodes is None else str(room.release_nodes),
             }
             for room in found.rooms
         ],

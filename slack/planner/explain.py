@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slack.cluster.classes import admits, reason_against
-from slack.cluster.hold import Hold
+from slack.cluster.hold import Hold, ReleaseNodes
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
 from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import ResourceQuota
@@ -95,6 +95,8 @@ class Room:
     """Of `bound`, those on nodes off which required anti-affinity of other pods keeps a pod of the workload."""
     made_as: str = ""
     """Of mirrors: what says how large they are, a live pod or the workload's template; '' for other placeholders."""
+    release_nodes: ReleaseNodes | None = None
+    """How nodes that must go are released from them; None for bound ones, and where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,7 @@ def _rooms(
         for shape in item.shapes:
             held = _held(snapshot, item, domain, shape, workload, rows)
             if held or (_is_for(shape, workload) and not shape.retiring):
-                found.append((_room(snapshot, item, shape, held or rows), held))
+                found.append((_room(snapshot, item, domain.policy, shape, held or rows), held))
     return found
 
 
@@ -391,7 +393,7 @@ def _is_for(plan: ShapePlan, workload: Workload) -> bool:
     return plan.role.for_named and str(workload) in (plan.shape.reserved_for, *plan.workloads)
 
 
-def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan, rows: Iterable[int]) -> Room:
+def _room(snapshot: Snapshot, item: PolicyPlan, policy: Policy, plan: ShapePlan, rows: Iterable[int]) -> Room:
     standing: dict[str, int] = {}
     off, avoided = kept_off(snapshot, rows), 0
     for pod in snapshot.placeholders:
@@ -411,6 +413,7 @@ def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan, rows: Iterable[
         unbound=plan.shape.form.hold is Hold.UNBOUND,
         avoided=avoided,
         made_as=_made_as(snapshot, plan),
+        release_nodes=policy.release_nodes if plan.shape.form.hold is Hold.UNBOUND else None,
     )
 
 

@@ -3,8 +3,15 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from slack.cluster.hold import ReleaseNodes
 from slack.planner.explain import Explanation, Room, shown_nodes
 from slack.planner.model.amount_text import resources_text
+
+_RELEASE: Mapping[ReleaseNodes, str] = {
+    ReleaseNodes.LABEL: "by the label resource-slack.io/release on the node (Label)",
+    ReleaseNodes.MARKER_POD: "by a marker pod on the node (MarkerPod)",
+    ReleaseNodes.OFF: "by nobody: it stays while placeholders hold it (Off)",
+}
 
 
 def lines(found: Explanation, whys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
@@ -19,6 +26,9 @@ def lines(found: Explanation, whys: Mapping[str, str] = MappingProxyType({})) ->
     for policy in dict.fromkeys(room.policy for room in found.rooms):
         text.append(f"  policy {policy} makes room for it:")
         text += [f"    {_room_line(room)}" for room in found.rooms if room.policy == policy]
+        for way in dict.fromkeys(room.release_nodes for room in found.rooms if room.policy == policy):
+            if way is not None:
+                text.append(f"    a node that must go is released {_RELEASE[way]}")
         if policy in whys:
             text.append(f"    why this much: {whys[policy]}")
     if not found.rooms:

@@ -78,10 +78,27 @@ def test_unbound_placeholders_of_the_cluster_are_planned_for_as_unbound_ones(
     assert found.code == 0, found.stderr
     assert f"{room['shape']} (cover)" in found.stdout
     assert "; capacity is kept free for 1 on " in found.stdout
+    assert "a node that must go is released" not in found.stdout  # only a status says how
     bound = run(
         "explain", "-n", "shop", "--snapshot", standing, "-f", policy({"hold": "Bound"}, "default"), "deploy/api"
     )
     assert "capacity is kept free" not in bound.stdout
+
+
+def test_the_way_to_release_nodes_is_that_of_the_policys_status(run: Run, tmp_path: Path) -> None:
+    status: Json = {"hold": {"form": "Unbound", "releaseNodes": "MarkerPod"}}
+    mine: Json = {
+        "apiVersion": "resource-slack.io/v1alpha1",
+        "kind": "SlackPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"hold": "Unbound"},
+        "status": status,
+    }
+    for way in ("Label", "Off", "MarkerPod", 7):
+        status["hold"]["releaseNodes"] = way
+        rooms = explained(run, written(tmp_path, *small_cluster(), mine), "deploy/api")["rooms"]
+        # A dry run keeps the template of placeholders that are there, and none of these avoids marker pods.
+        assert {room["release_nodes"] for room in rooms} == {way if way in ("Label", "Off") else None}
 
 
 @pytest.mark.parametrize("name", ["deploy/api", "deployments/api", "deployment.apps/api", "pod/api-1a-3", "rs/api-1a"])

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slack.cluster.hold import UNBOUND_SCHEDULER
+from slack.cluster.hold import UNBOUND_SCHEDULER, ReleaseNodes
 from slack.cluster.wire import ResourceQuota
 from slack.planner.explain import Explanation, NotFoundError, Room, explain, shown_nodes, target
 from slack.planner.explain_text import lines
@@ -530,11 +530,12 @@ def test_what_keeps_a_pod_out_of_room_that_would_fit_it_is_said(spec: Json, said
 
 @pytest.mark.parametrize("spec", [{"preemptionPolicy": "Never"}, {"priority": -10}, {"schedulerName": "volcano"}])
 def test_capacity_that_is_free_needs_no_preemption(spec: Json) -> None:
-    free = policy_of().model_copy(update={"unbound_scheduler": UNBOUND_SCHEDULER})
+    update = {"unbound_scheduler": UNBOUND_SCHEDULER, "release_nodes": ReleaseNodes.LABEL}
+    free = policy_of().model_copy(update=update)
     small = replicas(1, "small", "250m", "512Mi", node="n0", labels={"app": "small"}, **spec)
     found = explained("rs/small", *NODES, *api(), *small, policies=(free,))
     assert found.rooms
-    assert all(room.unbound for room in found.rooms)
+    assert all(room.unbound and room.release_nodes is ReleaseNodes.LABEL for room in found.rooms)
     assert found.warnings == ()
 
 

@@ -1,7 +1,10 @@
 """The words of an explanation, line by line, and amounts as people read them."""
 
+from dataclasses import replace
+
 import pytest
 
+from slack.cluster.hold import ReleaseNodes
 from slack.planner.explain import Explanation, Room
 from slack.planner.explain_text import lines
 from slack.planner.model.amount_text import resources_text
@@ -13,6 +16,19 @@ REQUESTS = (("cpu", 500), ("memory", 1 << 30))
 def room(*, bound: int = 0, pending: int = 0) -> Room:
     on = tuple((f"n{i}", 1) for i in range(bound))
     return Room("web", "9f3c2a", Role.COVER, REQUESTS, 2, bound, pending, on)
+
+
+def test_the_way_in_which_nodes_are_released_is_named_once_for_a_policy() -> None:
+    ways = {
+        ReleaseNodes.LABEL: "by the label resource-slack.io/release on the node (Label)",
+        ReleaseNodes.MARKER_POD: "by a marker pod on the node (MarkerPod)",
+        ReleaseNodes.OFF: "by nobody: it stays while placeholders hold it (Off)",
+    }
+    for way, said in ways.items():
+        held = replace(room(bound=1), unbound=True, release_nodes=way)
+        found = lines(explanation(held, held))
+        assert [line for line in found if "released" in line] == [f"    a node that must go is released {said}"]
+    assert "released" not in "\n".join(lines(explanation(room(bound=1))))
 
 
 def explanation(

@@ -136,11 +136,12 @@ The account `default` is no answer: its rights would be those of every pod of th
 {{/*
 How the operator releases nodes: Label, MarkerPod or Off. It may never label nodes without the admission policy that
 bounds this right, which Kubernetes has from 1.30 on; before, marker pods take its place. Call with (dict "root" $ "way"
-.Values.operator.releaseNodes).
+.Values.operator.releaseNodes). Earlier charts had true and false, and YAML reads Off without quotes as false.
 */}}
 {{- define "resource-slack.releaseNodes" -}}
 {{- $old := semverCompare "<1.30-0" .root.Capabilities.KubeVersion.Version -}}
-{{- if and (eq .way "Label") $old -}}MarkerPod{{- else -}}{{ .way }}{{- end -}}
+{{- $way := get (dict "true" "Label" "false" "Off") (toString .way) | default .way -}}
+{{- if and (eq $way "Label") $old -}}MarkerPod{{- else -}}{{ $way }}{{- end -}}
 {{- end -}}
 
 {{- define "resource-slack.agentAccount" -}}

@@ -181,10 +181,9 @@ class Forms:
 
     def _refused(self, policy: Policy) -> Condition | None:
         """Say that a policy asks for what this operator may not do; None where it does not."""
-        if self._bound_allowed or (policy.spec.hold or self._default) is not Hold.BOUND:
-            return None
-        which = "spec.hold: Bound" if policy.spec.hold else "--hold=Bound"
-        return bound_not_allowed(which)
+        if self._bound_allowed or policy.spec.hold is not Hold.BOUND:
+            return None  # the settings refuse --hold=Bound beside --no-bound
+        return bound_not_allowed()
 
     def of(self, policy: str) -> ResolvedForm | None:
         """Return a policy's form; None before it was planned for."""
@@ -285,7 +284,7 @@ class Forms:
         self._forms[policy.name] = replace(form, since=since, release_nodes=release_nodes)
         scheduler = self._scheduler if unbound else ""
         resolved = self._resolved.get(policy.name)
-        update = {"unbound_scheduler": scheduler, "yields_to_markers": release_nodes is ReleaseNodes.MARKER_POD}
+        update = {"unbound_scheduler": scheduler, "release_nodes": release_nodes}
         same = resolved is not None and all(getattr(resolved[1], name) == value for name, value in update.items())
         if resolved is not None and resolved[0] is policy and same:
             return resolved[1]

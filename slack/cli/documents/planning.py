@@ -136,6 +136,7 @@ class ExplainedRoom(Record):
     nodes: dict[str, int]
     avoided: int
     made_as: str
+    release_nodes: Literal["Label", "MarkerPod", "Off"] | None
 
 
 class Explanation(Record):

@@ -108,7 +108,8 @@ def gather(
     known = measurements_of(document for _, document in seen.policies)
     policies = tuple(found) or (BUILT_IN,)
     snapshot_now, existing = seen.snapshot(policies, now, known_prices), seen.existing(policies)
-    policies = with_forms(policies, existing, snapshot_now.placeholders)
+    ways = {name: each.release_nodes for name, each in known.items()}
+    policies = with_forms(policies, existing, snapshot_now.placeholders, ways)
     return Inputs(
         snapshot=snapshot_now,
         policies=policies,

@@ -3,16 +3,19 @@
 Only an operator recognises autoscalers. Whether it has made bound or unbound placeholders shows in its objects.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.snapshot import Placeholder
 from slack.planner.model.result import ExistingShape
 from slack.planner.policy.spec import Policy
 
 
 def with_forms(
-    policies: Iterable[Policy], existing: Sequence[ExistingShape], placeholders: Iterable[Placeholder]
+    policies: Iterable[Policy],
+    existing: Sequence[ExistingShape],
+    placeholders: Iterable[Placeholder],
+    ways: Mapping[str, ReleaseNodes | None],
 ) -> tuple[Policy, ...]:
     """Return the policies with the form of their placeholders.
 
@@ -20,6 +23,7 @@ def with_forms(
         policies: as they were written.
         existing: the ReplicaSets of placeholders; none where they were not read.
         placeholders: the pods.
+        ways: by policy, how its status says that nodes are released.
     """
     forms = {
         each.policy: (each.shape.unbound_scheduler, each.shape.yields_to_markers)
@@ -32,6 +36,9 @@ def with_forms(
         asked = policy.spec.hold
         if asked is Hold.UNBOUND or (asked is not Hold.BOUND and policy.name in unbound):
             scheduler, yields = forms.get(policy.name, (UNBOUND_SCHEDULER, False))
-            policy = policy.model_copy(update={"unbound_scheduler": scheduler, "yields_to_markers": yields})
+            way = ReleaseNodes.MARKER_POD if yields else ways.get(policy.name)
+            if way is ReleaseNodes.MARKER_POD and not yields:
+                way = None  # the status is ahead of the placeholders, whose form this plan keeps
+            policy = policy.model_copy(update={"unbound_scheduler": scheduler, "release_nodes": way})
         found.append(policy)
     return tuple(found)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from slack.cluster.hold import ReleaseNodes
+
 
 @dataclass(frozen=True, slots=True)
 class SavedWaitMeasurement:
@@ -27,6 +29,8 @@ class PolicyMeasurement:
     """None before the first pod that took a placeholder's place."""
     why: str | None
     """Why an objective keeps this much; None without one."""
+    release_nodes: ReleaseNodes | None = None
+    """How nodes are released from unbound placeholders; None where these are bound."""
 
 
 def measurements_of(documents: Iterable[Any]) -> dict[str, PolicyMeasurement]:
@@ -39,6 +43,7 @@ def measurements_of(documents: Iterable[Any]) -> dict[str, PolicyMeasurement]:
             looked_at=bool(status.get("conditions")),
             spared=_saved_wait(_part(status, "spared")),
             why=why if isinstance(why, str) else None,
+            release_nodes=_way(_part(status, "hold").get("releaseNodes")),
         )
     return found
 
@@ -46,6 +51,10 @@ def measurements_of(documents: Iterable[Any]) -> dict[str, PolicyMeasurement]:
 def _part(document: Any, name: str) -> dict[str, Any]:
     found = document.get(name) if isinstance(document, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def _way(said: Any) -> ReleaseNodes | None:
+    return next((way for way in ReleaseNodes if said == way), None)
 
 
 def _saved_wait(said: dict[str, Any]) -> SavedWaitMeasurement | None:

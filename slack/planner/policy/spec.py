@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, WithJsonSchema, model_validator
 
 from slack.cluster.classes import Toleration
-from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.planner.forms.choice import form_of
 from slack.planner.forms.form import Form
@@ -445,8 +445,14 @@ class Policy(PolicyObject):
     unbound_scheduler: str = ""
     """The schedulerName of its placeholders where these are unbound, '' where they are bound: what `spec.hold` has
     come to on this cluster. No document has it."""
-    yields_to_markers: bool = False
-    """Whether its unbound placeholders hold no capacity on nodes with a marker pod. No document has it."""
+    release_nodes: ReleaseNodes | None = None
+    """How nodes are released from its unbound placeholders; None where they are bound, and where that is not known. No
+    document has it."""
+
+    @property
+    def yields_to_markers(self) -> bool:
+        """Whether its unbound placeholders hold no capacity on nodes with a marker pod."""
+        return self.release_nodes is ReleaseNodes.MARKER_POD
 
     @property
     def form(self) -> Form:
