@@ -185,12 +185,14 @@ class OperatorSettings(LeadingSettings):
     )
 
     def problems(self) -> Iterator[str]:
-        """Yield that the page needs a token."""
+        """Yield that the page needs a token, and that placeholders can only be bound where that is allowed."""
         if self.web and self.web_token_file is None and not is_loopback(host_port(self.web_listen)[0]):
             yield (
                 f"--web-token-file: needed, as --web-listen {self.web_listen} is no loopback address: name a file with "
                 "the token that the page is to ask for, or listen on 127.0.0.1 and use kubectl port-forward"
             )
+        if self.hold is Hold.BOUND and not self.bound:
+            yield "--hold: Bound needs bound placeholders, and --no-bound switches them off; write Auto or Unbound"
 
     @property
     def cluster_autoscaler_status_map(self) -> tuple[str, str] | None:

@@ -28,7 +28,7 @@ def invalid(entry: PolicyEntry) -> Condition:
     return not_ready("InvalidSpec", "; ".join(entry.problems))
 
 
-def bound_not_allowed(field: str) -> Condition:
+def bound_not_allowed() -> Condition:
     """Give the condition of a policy that asks for bound placeholders where these are switched off."""
-    text = f"{field}: this operator may not keep bound placeholders (operator.bound.enabled); write Auto or Unbound"
-    return not_ready("BoundNotAllowed", text)
+    text = "this operator may not keep bound placeholders (operator.bound.enabled); write Auto or Unbound"
+    return not_ready("BoundNotAllowed", f"spec.hold: Bound: {text}")

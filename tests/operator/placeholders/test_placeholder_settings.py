@@ -1,17 +1,28 @@
-"""What --placeholders gives all placeholders is checked before anything is connected to."""
+"""Flags about placeholders are checked before anything is connected to."""
 
 import pytest
 
+from slack.cluster.hold import Hold
 from slack.planner.policy.placeholders import LABEL_TAKEN, Placeholders
 from slack.process.exit_codes import BAD_INPUT
 from slack.process.running import CannotStart
-from slack.process.settings import load
+from slack.process.settings import InvalidSettings, load
 from slack_operator import app
 from slack_operator.settings import OperatorSettings
 
 
 def settings(text: str) -> OperatorSettings:
     return load(OperatorSettings, {"placeholders": text}, {}, files={})
+
+
+def test_no_placeholder_is_asked_to_be_bound_where_that_is_switched_off() -> None:
+    with pytest.raises(InvalidSettings) as error:
+        load(OperatorSettings, {"hold": Hold.BOUND, "bound": False}, {}, files={})
+    assert error.value.problems == (
+        "--hold: Bound needs bound placeholders, and --no-bound switches them off; write Auto or Unbound",
+    )
+    for hold, bound in ((Hold.AUTO, False), (Hold.UNBOUND, False), (Hold.BOUND, True)):
+        assert load(OperatorSettings, {"hold": hold, "bound": bound}, {}, files={}).hold is hold
 
 
 def test_without_the_flag_placeholders_have_nothing_more() -> None:

@@ -332,6 +332,10 @@ def test_an_operator_that_may_not_bind_refuses_who_asks_for_it_and_holds_the_oth
     turn(world)
     assert world.condition("web", "SlackSatisfied")["status"] == "True"
     assert not any(pod["spec"].get("nodeName") for pod in world.placeholders().values())
+    hold = world.status("web")["hold"]
+    assert (hold["form"], hold["reason"]) == ("Unbound", "NoAutoscaler")  # said, and no alarm
+    assert hold["message"].startswith("--no-bound: this operator keeps unbound placeholders only; neither")
+    assert world.condition("web", "Ready")["status"] == "True"
 
 
 def test_bound_placeholders_that_a_refused_policy_has_already_are_called_bound_and_left() -> None:
