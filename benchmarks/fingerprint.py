@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -51,6 +51,7 @@ def listed(connection: Connection, namespace: str, required_labels: Iterable[str
     columns.apply_pods(_pages(connection, resource_path("v1", "pods"), wire.Pod, UNFINISHED_PODS))
     classes = resource_path("scheduling.k8s.io/v1", "priorityclasses")
     columns.apply_priority_classes(_pages(connection, classes, wire.PriorityClass))
+    columns.apply_namespaces(_pages(connection, resource_path("v1", "namespaces"), wire.Namespace))
     return columns
 
 
@@ -75,6 +76,8 @@ def _text(value: object) -> str:
         return f"{value.dtype} {value.tolist()}"
     if isinstance(value, tuple | list):
         return f"({','.join(map(_text, value))})"
+    if isinstance(value, Mapping):  # in the order in which its keys came, which a list does not know
+        return f"{{{','.join(sorted(f'{key!r}:{_text(part)}' for key, part in value.items()))}}}"
     if isinstance(value, frozenset):
         return f"{{{','.join(sorted(map(_text, value)))}}}"
     if dataclasses.is_dataclass(value):

@@ -58,6 +58,10 @@ def test_an_operators_view_follows_through_broken_watches_and_compaction(
             server.break_watches(how)
             with server.store.changed:
                 server.store.advance(50)
+        for name in ("zoo", "attic"):  # a list has them in another order
+            body = {"metadata": {"name": name, "labels": {"team": name}}}
+            kind = "application/apply-patch+yaml"
+            connection.request("PATCH", f"/api/v1/namespaces/{name}", body=body, content_type=kind)
         server.compact()
         server.watch_list = False
         server.break_watches(Break.END)
