@@ -60,6 +60,7 @@ def test_there_are_as_many_as_asked_for(size: Size) -> None:
     assert len(list(islice(watch_lines(size, 1, 50), 50))) in (0, 50)
 
 
+@pytest.mark.thorough
 def test_pages_are_the_list_cut_as_the_server_cuts_it() -> None:
     limit, last = 7 * SMALL.pods // 30, SMALL.pods // 15
     pages = [json.loads(page) for page in pod_pages(SMALL, limit=limit)]

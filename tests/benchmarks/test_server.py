@@ -44,6 +44,7 @@ def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.thorough
 def test_an_operators_view_follows_through_broken_watches_and_compaction(
     server: Server, connection: Connection
 ) -> None:

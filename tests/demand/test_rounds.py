@@ -189,6 +189,7 @@ class Jumping(SimulatedPools):
         return replace(seen_now, now_seconds=seen_now.now_seconds + off)
 
 
+@pytest.mark.thorough
 @given(
     seed=st.integers(0, 1000),
     jumps=st.lists(st.tuples(st.just(0.0) | st.floats(1.0, 20.0), st.floats(-3600.0, 3600.0)), min_size=1, max_size=3),

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 
@@ -328,6 +329,7 @@ def rooms(world: World, *, asked: bool) -> np.ndarray[tuple[int], np.dtype[np.in
     return np.array([sum(n * amounts[r] for n, amounts in rows) for r in (0, 1)])
 
 
+@pytest.mark.thorough
 @few
 @given(worlds(), st.integers(0, 4))
 def test_nothing_shrinks_before_the_delay_whatever_leaves(world: World, number: int) -> None:
@@ -344,6 +346,7 @@ def test_nothing_shrinks_before_the_delay_whatever_leaves(world: World, number: 
         assert (rooms(world, asked=True) >= before - crumb).all()
 
 
+@pytest.mark.thorough
 @few
 @given(worlds())
 def test_while_every_shape_is_replaced_there_is_never_less_room_than_before(world: World) -> None:

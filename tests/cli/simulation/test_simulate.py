@@ -192,6 +192,7 @@ def test_a_curve_shows_rate_against_instant_start_and_cost(run: Run, chancy: Pat
     assert none["interval"][0] <= none["instant_start_ratio"] <= none["interval"][1]
 
 
+@pytest.mark.thorough
 def test_a_curve_has_rates_of_its_own_when_none_are_named(run: Run, toy: Path) -> None:
     document = json.loads(run("simulate", toy, "--curve", "default", "-o", "json", *ALONE).stdout)
     assert [point["rate"] for point in document["curve"]] == [0.0, 0.05, 0.1, 0.2, 0.4]
@@ -206,6 +207,7 @@ def test_static_auto_alone_costs_what_the_scenarios_own_policies_cost(run: Run) 
     assert static["cost"] == pytest.approx(own["cost"], rel=0.05)
 
 
+@pytest.mark.thorough
 def test_where_no_pod_comes_in_the_measured_time_everybody_is_told(run: Run, toy: Path) -> None:
     toy.write_text(TOY.replace("at: [12m, 20m]", "at: [1m]"))
     assert "no pods" in run("simulate", toy, "--compare", "none").stdout
@@ -341,6 +343,7 @@ def test_tune_takes_prices_of_a_file_with_their_currency(run: Run, recorded: Pat
     assert by_file["curve"][0]["node_hours_per_month"] == pytest.approx(nodes * 730)
 
 
+@pytest.mark.thorough
 def test_tune_takes_a_trace_and_prices(run: Run, recorded: Path) -> None:
     args = ["--seeds", "1", "--step", "0.1", "--price", "m7i.xlarge=0.2", "-o", "json", *ALONE]
     found = run("tune", "--from-trace", recorded, *args)
@@ -441,6 +444,7 @@ def test_a_bad_trace_is_refused_with_the_file_and_the_place(run: Run, recorded: 
         assert said in found.stderr
 
 
+@pytest.mark.thorough
 def test_prices_of_a_file_win_over_those_of_a_scenario(run: Run, toy: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("{currency: CHF, cpu: 0.5, memory: 0.01}")

@@ -133,6 +133,7 @@ def test_what_a_command_made_is_removed_whatever_ends_it(number: signal.Signals)
     assert (rest, said, process.returncode) == ("removed\n", "", 128 + number)
 
 
+@pytest.mark.thorough
 def test_who_ignores_interrupts_goes_on_ignoring_them(tmp_path: Path) -> None:
     (tmp_path / "short.yaml").write_text(LONG.replace("8000h", "3m"))
     shell = ["bash", "-c", 'trap "" INT; exec "$@"', "bash", str(COMMAND), "simulate", "short.yaml"]

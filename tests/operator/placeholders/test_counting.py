@@ -1,5 +1,7 @@
 """Each kind of pod, seen as its events come: what an objective learns from, and for whom placeholders leave."""
 
+import pytest
+
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.wire import Pod
 from slack.kube.watch import EventType
@@ -88,6 +90,7 @@ def test_every_combination_is_learnt_from_and_has_way_made_as_the_table_says() -
     assert used == set(table())
 
 
+@pytest.mark.thorough
 def test_every_combination_is_learnt_from_beside_unbound_placeholders_as_the_page_says() -> None:
     policy = policy_of().model_copy(update={"unbound_scheduler": UNBOUND_SCHEDULER})
     for names, item in combinations():

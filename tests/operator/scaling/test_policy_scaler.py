@@ -230,7 +230,7 @@ def put_back(w: World, replicas: int) -> None:
     found["metadata"]["generation"] += 1
 
 
-@pytest.mark.parametrize("seconds", [1, 30])
+@pytest.mark.parametrize("seconds", [pytest.param(1, marks=pytest.mark.thorough), 30])
 def test_a_war_over_replicas_slows_down_and_is_named(seconds: int) -> None:
     w = World(Server())
     w.server.policies["web"] = policy("web", extraCapacity={"replicas": 2})

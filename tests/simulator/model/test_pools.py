@@ -49,6 +49,7 @@ def test_a_burst_that_came_before_finds_its_room() -> None:
     assert told >= 12
 
 
+@pytest.mark.thorough
 def test_what_is_kept_is_a_bursts_and_goes_when_the_window_is_over() -> None:
     sim = run(window="2h")
     advance(sim, BURST_SECONDS[0] - 1)

@@ -43,7 +43,7 @@ def _busy(**changes: object) -> Json:
 KARPENTER: Json = {"kind": "karpenter"}
 
 
-@pytest.mark.parametrize("autoscaler", [CA, KARPENTER])
+@pytest.mark.parametrize("autoscaler", [CA, pytest.param(KARPENTER, marks=pytest.mark.thorough)])
 def test_the_same_seed_gives_the_same_result_and_another_does_not(autoscaler: Json) -> None:
     duration = by_profile("10m", "30m")
     first = simulate(scenario(**_busy(autoscaler=autoscaler, duration=duration)))

@@ -48,6 +48,7 @@ def test_a_long_run_has_a_thousand_looks_and_a_short_one_all() -> None:
     assert with_fewer_looks(learning) is learning
 
 
+@pytest.mark.thorough
 def test_a_run_is_given_up_once_it_cannot_reach_its_goal_and_only_then() -> None:
     whole = scenario()
     share = simulate(whole).instant_start_ratio
