@@ -22,8 +22,9 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from slack.kube.errors import AnswerTooLong, InvalidAnswer, Unreachable
 from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 
-GATHER_SECONDS = 0.005
-"""What comes so soon after a piece waits as long, for more."""
+GATHER_SECONDS, MOST_GATHER_SECONDS = 0.005, 0.04
+"""What comes so soon after a piece waits as long, for more; twice as long each time, as long as that brings little."""
+_LITTLE_BYTES = 64 * 1024
 _MOST_BYTES = 1024 * 1024
 """Handed out at a time."""
 _READ_BYTES = 64 * 1024
@@ -68,6 +69,7 @@ class WatchStream:
         self._parser = HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._read_at = float("-inf")
+        self._gather_seconds = GATHER_SECONDS
         self._over = False
         self._left_some = False
         """More was there than was taken: TLS may hold it, where the system does not see it."""
@@ -144,11 +146,14 @@ class WatchStream:
         try:
             if not self._left_some and not self._poll.poll(self._idle_seconds * 1000):
                 raise Unreachable(f"{self._request}: no answer for {self._idle_seconds:g} s", timed_out=True)
-            if self._clock() - self._read_at < GATHER_SECONDS:
-                self._sleep(GATHER_SECONDS)
+            is_busy = self._clock() - self._read_at < self._gather_seconds
+            if is_busy:
+                self._sleep(self._gather_seconds)
             data, ended = self._drained()
         except TRANSPORT_ERRORS as error:
             raise unreachable(self._request, error) from error
+        longer = min(2 * self._gather_seconds, MOST_GATHER_SECONDS)
+        self._gather_seconds = longer if is_busy and len(data) < _LITTLE_BYTES else GATHER_SECONDS
         if self._on_bytes is not None:
             self._on_bytes(len(data))
         try:

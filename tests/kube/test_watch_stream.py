@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from slack.kube.errors import ApiError, Unreachable
-from slack.kube.watch_stream import GATHER_SECONDS, WatchStream
+from slack.kube.watch_stream import GATHER_SECONDS, MOST_GATHER_SECONDS, WatchStream
 from tests.kube.fake_api import FakeApi, Reply
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -55,6 +55,26 @@ def test_the_first_event_comes_at_once_and_those_that_follow_closely_come_togeth
     ends.later = [chunk(b"three\n"), chunk(b"four\n")]
     assert next(pieces) == b"two\nthree\nfour\n"
     assert ends.pauses == [GATHER_SECONDS]
+
+
+def test_a_stream_that_brings_little_all_the_time_is_read_less_often_and_a_full_one_is_not(ends: Ends) -> None:
+    ends.server.sendall(HEAD + chunk(b"one\n"))
+    ends.stream.begin()
+    pieces = ends.stream.chunks()
+    next(pieces)
+    for _ in range(5):
+        ends.server.sendall(chunk(b"more\n"))
+        assert next(pieces) == b"more\n"
+    assert ends.pauses == [GATHER_SECONDS, 2 * GATHER_SECONDS, 4 * GATHER_SECONDS, *[MOST_GATHER_SECONDS] * 2]
+    ends.server.sendall(chunk(b"x" * 70_000))  # in the middle of a list: nothing may hold it up
+    assert len(next(pieces)) == 70_000
+    ends.server.sendall(chunk(b"more\n"))
+    next(pieces)
+    assert ends.pauses[-2:] == [MOST_GATHER_SECONDS, GATHER_SECONDS]
+    ends.now += 1.0  # a quiet second
+    ends.server.sendall(chunk(b"at once\n"))
+    assert next(pieces) == b"at once\n"
+    assert ends.pauses[-1:] == [GATHER_SECONDS]
 
 
 def test_a_body_that_is_whole_ends(ends: Ends) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from slack.cluster.identity import owner_name
@@ -99,7 +100,7 @@ class Stop:
 Action = Stop | Apply | SetCost | DeleteSet | DeletePod
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Present:
     """What our watch shows in our namespace."""
 
@@ -109,8 +110,13 @@ class Present:
 
     def alive(self, replica_set: str) -> list[Pod]:
         """Return a ReplicaSet's pods that are not on their way out, by name."""
-        return [
-            self.pods[name]
-            for name in sorted(self.pods)
-            if self.pods[name].metadata.deletion_timestamp is None and owner_name(self.pods[name]) == replica_set
-        ]
+        return self._alive.get(replica_set, [])
+
+    @cached_property
+    def _alive(self) -> dict[str | None, list[Pod]]:
+        """By ReplicaSet: each asks several times, so their pods are looked for once."""
+        found: dict[str | None, list[Pod]] = {}
+        for name in sorted(self.pods):
+            if self.pods[name].metadata.deletion_timestamp is None:
+                found.setdefault(owner_name(self.pods[name]), []).append(self.pods[name])
+        return found
