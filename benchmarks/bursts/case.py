@@ -90,10 +90,17 @@ class Burst:
     """Placeholders that the ReplicaSets ask for less than before, when all is over."""
     cpu_seconds: float
     """The operator's, from the burst to when the capacity was asked for again."""
+    steady_seconds: float = 0.0
+    """What of it the idle operator of the same run would have used in that time."""
     recreated: int = 0
     """Placeholders that were created until the capacity was asked for again."""
     writes: Mapping[str, int] = field(default_factory=dict)
     """The operator's in that time, by verb and resource, but for its lease."""
+
+    @property
+    def burst_cpu_seconds(self) -> float:
+        """The operator's CPU that the burst has cost, beyond what it uses anyway."""
+        return max(self.cpu_seconds - self.steady_seconds, 0.0)
 
     @property
     def gone(self) -> int:
@@ -115,7 +122,8 @@ class Burst:
         return (
             f"p50 {self.seconds(50):.3f} s, p99 {self.seconds(99):.3f} s, at once {self.at_once:.0%}, "
             f"{self.gone} gone: {self.preempted} preempted, {self.made_way} made way, {self.lowered} by ReplicaSets, "
-            f"{self.in_vain} in vain; {self.recreated} recreated; CPU {self.cpu_seconds:.2f} s; writes {self.writes}"
+            f"{self.in_vain} in vain; {self.recreated} recreated; "
+            f"CPU {self.cpu_seconds:.2f} s, of it {self.steady_seconds:.2f} s anyway; writes {self.writes}"
         )
 
 

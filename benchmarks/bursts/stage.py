@@ -28,6 +28,8 @@ from e2e.harness.product.operator import NAMESPACE, Operator, placeholders, poli
 
 MACHINES, MACHINE_CORES = 40, 8
 BOUND_SECONDS = 240.0
+IDLE_SECONDS = 20.0
+"""An idle operator is looked at for as long before its bursts: two plans."""
 SETTLE_SECONDS = 4.0
 """From the last binding on: the capacity is asked for again, at the latest two seconds after the burst."""
 LEASES = "coordination.k8s.io/leases"
@@ -51,6 +53,8 @@ class Stage:
         self._bursts = 0
         self._floor: floor.Floor | None = None
         self._creation: list[AuditEntry] = []
+        self._idle_share = 0.0
+        """Of a core, what the operator takes while nothing happens."""
 
     def __enter__(self) -> "Stage":
         self.cluster.start()
@@ -85,18 +89,19 @@ class Stage:
                 self._require_held(case)
                 time.sleep(3)  # what it does after a change is done
                 self._creation = self.cluster.audit_entries(verbs=audit_log.WRITES, since=mark)
+                self._idle_share, _ = steady_cpu(operator, IDLE_SECONDS)
                 yield operator
 
     def play(self, case: Case, operator: Operator | None) -> Burst:
         """Create the burst, and return what was seen until the capacity was asked for again."""
         mark = self.cluster.audit_mark()
-        wanted, before = self._wanted(operator), _cpu_seconds(operator)
+        wanted, before, began = self._wanted(operator), _cpu_seconds(operator), time.monotonic()
         held = {found["metadata"]["name"] for found in pods(self.cluster.api, NAMESPACE)}
         self._come(case)
         self._wait_until_bound(case, mark)
         if case.kind is not Kind.FREE:
             time.sleep(SETTLE_SECONDS)
-        cpu_seconds = _cpu_seconds(operator) - before
+        cpu_seconds, past = _cpu_seconds(operator) - before, time.monotonic() - began
         entries = self.cluster.audit_entries(since=mark)
         seen = burst_log.read(entries)
         deleted = {name: user for name, user in seen.deleted.items() if name in held}
@@ -115,6 +120,7 @@ class Stage:
             made_anew=seen.made_anew,
             short=wanted - self._wanted(operator),
             cpu_seconds=cpu_seconds,
+            steady_seconds=0.0 if operator is None else self._idle_share * past,
             recreated=len(seen.made),
             writes={} if operator is None else _writes_of(operator, entries),
         )

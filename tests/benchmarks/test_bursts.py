@@ -148,15 +148,17 @@ def test_unbound_placeholders_are_judged_by_time_and_by_what_a_burst_must_not_ca
     assert not any(verdicts({FREE: [seen([0.1] * 100)], UNBOUND: [loud]}).values())
 
 
-def test_cpu_of_a_burst_is_judged_by_the_worst_owner() -> None:
-    def found(seconds: float) -> dict[str, bool]:
+def test_cpu_of_a_burst_is_judged_by_the_worst_owner_without_what_is_used_anyway() -> None:
+    def found(seconds: float, steady: float = 0.0) -> dict[str, bool]:
         cases = {Case(500, owner, Kind.UNBOUND): [seen([0.1] * 500)] for owner in Owner}
         slow = Case(500, Owner.TEN, Kind.UNBOUND)
-        return verdicts({**cases, slow: [replace(seen([0.1] * 500), cpu_seconds=seconds)]})
+        return verdicts({**cases, slow: [replace(seen([0.1] * 500), cpu_seconds=seconds, steady_seconds=steady)]})
 
-    what = "operator's CPU for 500 pods, unbound placeholders"
+    what = "operator's CPU for 500 pods beyond the steady one, unbound placeholders"
     assert found(0.3)[what]
     assert not found(0.31)[what]
+    assert found(0.5, 0.2)[what]
+    assert not found(0.5, 0.19)[what]
 
 
 def test_the_cost_of_placeholders_counts_what_anybody_has_written_for_them() -> None:
