@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)+|Rescued|Fresh|Uncontested|Reserved|Answered|Accepted|Followed|Refilling")
 SPEAKING = (
     "slack/planner/conditions.py",
-    "slack/planner/conditions.py",
+    "operator/slack_operator/placeholders/conditions.py",
     "slack/planner/rollout/backoff.py",
     "operator/slack_operator/burst_eviction/burst_reporter.py",
     "operator/slack_operator/placeholders/loop.py",
