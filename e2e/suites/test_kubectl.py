@@ -117,7 +117,7 @@ def test_a_person_follows_a_burst_with_kubectl(loaded: Backend, kubectl: Kubectl
         assert "PreemptionByScheduler" in pushed[0]["message"]
         found = kubectl("slack", "status", "web")
         assert found.returncode == 0, "a refill is nothing that somebody must mend"
-        assert "web  refilling: placeholders are on their way to nodes" in found.stdout
+        assert "web  refilling: placeholders wait for nodes" in found.stdout
         assert "verdict   nothing is wrong; refilling: web" in found.stdout
 
         api.create(policy("lost", nodeSelector={"pool": "nowhere"}))

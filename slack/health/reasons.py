@@ -7,9 +7,9 @@ beside their processes; `slack_operator.web.reasons` gathers all.
 
 from slack.process.reasons import Level, Reason
 
-_NO_ROOM = ("SlackSatisfied=False", "Covered=False", "Feasible=False")
-_MUST_BE_MENDED = ("Ready=False", "Stalled=True")
-_BLOCKED = (*_MUST_BE_MENDED, *_NO_ROOM)
+_NO_CAPACITY = ("SlackSatisfied=False", "Covered=False", "Feasible=False")
+_NEEDS_A_FIX = ("Ready=False", "Stalled=True")
+_BLOCKED = (*_NEEDS_A_FIX, *_NO_CAPACITY)
 
 OPERATOR_ABSENT = "OperatorAbsent"
 REFILLING = "Refilling"
@@ -23,90 +23,92 @@ OWNERSHIP_TAKEN_BACK = "OwnershipTakenBack"
 RESERVATION_CUT = "ReservationCut"
 
 REASONS: tuple[Reason, ...] = (
-    Reason("Accepted", ("Ready=True",), Level.GOOD, "The policy is accepted and acted upon."),
+    Reason("Accepted", ("Ready=True",), Level.GOOD, "The policy is valid and in force."),
     Reason(
         "Followed",
         ("Ready=True",),
         Level.GOOD,
-        "The policy of the SlackScale's name has its replicas.",
+        "The policy with the SlackScale's name has its replicas.",
         about="SlackScale",
     ),
     Reason(
         "NoSuchPolicy",
         ("Ready=False",),
         Level.TROUBLE,
-        "There is no SlackPolicy of the SlackScale's name, so nothing follows it.",
-        "name the SlackScale like its policy",
+        "There is no SlackPolicy with the SlackScale's name, so nothing follows it.",
+        "give the SlackScale the name of its policy",
         about="SlackScale",
     ),
-    Reason("HistoryKept", ("HistoryLost=False",), Level.GOOD, "What the policy learns for its objective is kept."),
+    Reason("HistoryKept", ("HistoryLost=False",), Level.GOOD, "What the policy learns for its objective is saved."),
     Reason(
         "HistoryUnusable",
         ("HistoryLost=True",),
         Level.TROUBLE,
-        "The SlackHistory of the policy cannot be used. What the operator has in memory goes on; one that has just "
-        "begun learns anew, and until it knows enough, --extra-capacity-min-rate holds. It turns after an hour.",
-        "the message says what is wrong with the SlackHistory: see who has written there (--show-managed-fields)",
+        "The SlackHistory of the policy is not usable. A running operator continues from memory. A newly started "
+        "one has to learn again, and until it knows enough, the rate --extra-capacity-min-rate applies. The "
+        "condition ends after an hour.",
+        "the message says what is wrong with the SlackHistory; see who has written it (--show-managed-fields)",
     ),
     Reason(
         "HistoryNotKept",
         ("HistoryLost=True",),
         Level.TROUBLE,
-        "The API server refuses to have the SlackHistory of the policy read or written: what is learnt for its "
-        "objective is in the operator's memory only. Nothing is written over it; it is tried again by itself.",
-        "give the operator the right that the message names, with the chart's Role, and the CRDs first",
+        "The API server refuses to let the operator read or write the SlackHistory of the policy. What it learns "
+        "for the objective is in its memory only. Nothing is overwritten, and the operator tries again "
+        "automatically.",
+        "give the operator the right that the message names, with the chart's Role; upgrade the CRDs first",
     ),
     Reason(
         "DryRun",
         ("SlackSatisfied=False",),
         Level.NOTE,
-        "spec.dryRun: the policy is accepted and planned for, and nothing is written.",
-        "read the plan in status; take spec.dryRun away to have it carried out",
+        "spec.dryRun: the policy is valid and planned for, and nothing is written.",
+        "read the plan in status; remove spec.dryRun to put it in force",
     ),
     Reason(
         "Reserved",
         ("SlackSatisfied=True",),
         Level.GOOD,
-        "All wanted room is there: every placeholder has its capacity on a node.",
+        "All wanted capacity is reserved: every placeholder has its capacity on a node.",
     ),
     Reason(
         REFILLING,
         ("SlackSatisfied=False",),
         Level.NOTE,
-        "Placeholders are on their way to nodes: after pods took their room, and while a node comes.",
-        "nothing; it turns into an alarm by itself when no node comes in its time",
+        "Placeholders wait for capacity: pods have used theirs, or a node is starting.",
+        "nothing; it becomes a warning automatically if no node arrives in time",
     ),
     Reason(
         REFILL_LASTS,
         ("SlackSatisfied=False",),
         Level.TROUBLE,
-        "Not all wanted room has been there for a quarter of an hour, although no placeholder waits long for its node.",
-        "see whether pods of placeholders are made: kubectl get events -n NAMESPACE; where they come and go, more is "
-        "taken than comes back: raise the rate or the floor",
+        "Some of the wanted capacity has been missing for a quarter of an hour, although no placeholder waits long "
+        "for its node.",
+        "check that pods of placeholders are created: kubectl get events -n NAMESPACE; if they are, pods use slack "
+        "faster than it is refilled: raise the rate or the floor",
     ),
     Reason(
         "PlaceholdersPending",
         ("SlackSatisfied=False",),
         Level.TROUBLE,
-        "A placeholder has waited for a node three times as long as one takes to come here, although no autoscaler has "
-        "refused it.",
-        "see what the autoscaler says: kubectl get events -n NAMESPACE; does its cloud give no node?",
+        "A placeholder has waited three times as long as a node takes to start here, and no autoscaler has refused it.",
+        "see what the autoscaler says: kubectl get events -n NAMESPACE; check whether its cloud can add nodes",
     ),
     Reason(
         "NotPlanned",
         ("SlackSatisfied=False",),
         Level.TROUBLE,
-        "The plan holds less than what is desired, because no shape for the rest fits any node.",
-        "see which shapes do not fit: kubectl slack plan; larger nodes or spec.nodeTemplates help",
+        "The plan has less than the policy asks for, because no shape for the rest fits any node.",
+        "see which shapes do not fit: kubectl slack plan; use larger nodes or spec.nodeTemplates",
     ),
     Reason(
         "CeilingReached",
         ("SlackSatisfied=False", "SlackSatisfied=True", "Covered=False"),
         Level.NOTE,
-        "spec.extraCapacity.ceiling keeps the policy below what it would have otherwise, as it is meant to; the "
-        "message names the ceiling that binds. SlackSatisfied is True where all is there that the ceilings ask for.",
-        "nothing; for more room raise spec.extraCapacity.ceiling, for a calm status lower minRate, floor or "
-        "cover.coverage to what it allows",
+        "spec.extraCapacity.ceiling limits the policy, as configured; the message names the ceiling that binds. "
+        "SlackSatisfied is True if everything that the ceilings allow is reserved.",
+        "nothing; for more capacity raise spec.extraCapacity.ceiling, or lower minRate, floor or cover.coverage to "
+        "what it allows",
     ),
     Reason(
         "DomainConflict",
@@ -119,93 +121,97 @@ REASONS: tuple[Reason, ...] = (
         "BadPriorityClass",
         _BLOCKED,
         Level.TROUBLE,
-        "The PriorityClass of the placeholders is absent or unfit. Nothing is done for this policy.",
+        "The PriorityClass of the placeholders is missing or not usable. Nothing is done for this policy.",
         "name one in spec.priorityClassName with a value from -10 to -1, preemptionPolicy Never and no globalDefault",
     ),
     Reason(
         "HostnameRefused",
         _BLOCKED,
         Level.TROUBLE,
-        "The policy's placeholders are unbound and would name hosts, because spec.nodeSelector of this policy, or of a "
+        "The policy's placeholders are unbound and would name hosts: spec.nodeSelector of this policy, or of a "
         "more specific one, has kubernetes.io/hostname. Karpenter keeps no node for such pods.",
         "select nodes by another label than kubernetes.io/hostname, or set spec.hold: Bound",
     ),
     Reason(
         "NoEligibleNode",
-        _NO_ROOM,
+        _NO_CAPACITY,
         Level.TROUBLE,
-        "No node is selected, or none of the selected ones can take a placeholder; with perDomain Zone, none of one "
-        "zone. If nodes are selected, what is wanted stays. As nodes come and go, Ready stays True.",
-        "compare spec.nodeSelector and spec.tolerations with: kubectl get nodes --show-labels; "
-        "a group that stands at zero needs spec.nodeTemplates",
+        "No node is selected, or no selected node can take a placeholder; with perDomain Zone, none in one zone. "
+        "The wanted amount stays if nodes are selected. Ready stays True, because nodes come and go.",
+        "compare spec.nodeSelector and spec.tolerations with: kubectl get nodes --show-labels; a node group at "
+        "zero needs spec.nodeTemplates",
     ),
     Reason(
         "NoNodesYet",
-        _NO_ROOM,
+        _NO_CAPACITY,
         Level.NOTE,
-        "The cluster has no nodes at all. Placeholders come with the first.",
-        "nothing, while nodes are on their way; a cluster that grows from none needs spec.nodeTemplates",
+        "The cluster has no nodes at all. Placeholders are created with the first one.",
+        "nothing, while nodes are starting; a cluster that grows from zero needs spec.nodeTemplates",
     ),
     Reason(
         "InvalidSpec",
-        _MUST_BE_MENDED,
+        _NEEDS_A_FIX,
         Level.TROUBLE,
-        "The spec has something that only the operator can judge, such as a cron expression or a time zone.",
-        "mend the field that the message names; kubectl slack plan -f FILE checks before you apply",
+        "The spec has a value that only the operator can check, such as a cron expression or a time zone.",
+        "fix the field that the message names; kubectl slack plan -f FILE checks before you apply",
     ),
     Reason(
         "BoundNotAllowed",
-        _MUST_BE_MENDED,
+        _NEEDS_A_FIX,
         Level.TROUBLE,
-        "The policy asks for bound placeholders, and the operator may not keep any.",
-        "write hold: Auto or Unbound, or set operator.bound.enabled",
+        "The policy asks for bound placeholders, and the operator is not allowed to create any.",
+        "set hold: Auto or Unbound, or turn on operator.bound.enabled",
     ),
     Reason(
         "NoPrices",
-        _MUST_BE_MENDED,
+        _NEEDS_A_FIX,
         Level.TROUBLE,
-        "spec.objective.maxCostPerHour bounds what the policy may cost, and nobody says what its nodes cost: neither "
-        "spec.objective.prices nor the operator's --prices. The objective does not decide: the rate holds.",
-        "give the operator prices (the chart's prices, --prices) that fit the policy's nodes, or the policy "
-        "spec.objective.prices; or take maxCostPerHour away",
+        "spec.objective.maxCostPerHour has no effect because no prices are configured, neither in "
+        "spec.objective.prices nor in the operator's --prices. The objective is not in force, and the rate applies.",
+        "configure prices that fit the policy's nodes: the chart's prices (--prices), or spec.objective.prices; or "
+        "remove maxCostPerHour",
     ),
     Reason(
         "NotPermitted",
-        _MUST_BE_MENDED,
+        _NEEDS_A_FIX,
         Level.TROUBLE,
-        "The API server does not let the operator see what it must see, so nothing is planned; what is there stays.",
-        "give the operator back the right that the message names: the chart's ClusterRole has all that it needs",
+        "The API server does not let the operator read what it needs, so nothing is planned. Existing placeholders "
+        "stay.",
+        "give the operator the right that the message names; the chart's ClusterRole has all of them",
     ),
     Reason(
         "WriteRefused",
-        _MUST_BE_MENDED,
+        _NEEDS_A_FIX,
         Level.TROUBLE,
-        "The API server or an admission webhook refused a write of the operator's.",
-        "the message has the refusal: give the operator the right, take the webhook off its namespace, "
-        "or give the object back",
+        "The API server or an admission webhook refused a write of the operator.",
+        "the message has the refusal: give the operator the right, exempt its namespace from the webhook, or "
+        "return the object",
     ),
     Reason(
-        "CoverageReached", ("Covered=True",), Level.GOOD, "Enough of what arrives fits the room of one placeholder."
+        "CoverageReached",
+        ("Covered=True",),
+        Level.GOOD,
+        "Enough of the arriving pods fit into the space of one placeholder.",
     ),
     Reason(
         "ObjectiveDecides",
         ("Covered=True",),
         Level.GOOD,
-        "The objective asks for less room now than a placeholder for each of the pods that come often would take.",
+        "The objective now needs less than one placeholder for each kind of pod that arrives often.",
     ),
     Reason(
         "CoverageMissed",
         ("Covered=False",),
         Level.TROUBLE,
-        "Pods come that fit no placeholder's room; status.uncovered names them.",
-        "kubectl slack explain KIND/NAME says why for each; leave rare ones out with spec.cover.exclude",
+        "Some arriving pods fit into no placeholder's space; status.uncovered names them.",
+        "kubectl slack explain KIND/NAME says why for each; exclude rare ones with spec.cover.exclude",
     ),
     Reason(
         "MaxShapesReached",
         ("Covered=False",),
         Level.TROUBLE,
-        "More shapes of placeholders would be needed than spec.cover.maxShapes allows.",
-        "raise spec.cover.maxShapes, or leave workloads out with spec.cover.exclude",
+        "The pods need more shapes of placeholders than spec.cover.maxShapes allows.",
+        "raise spec.cover.maxShapes, or exclude workloads with spec.cover.exclude",
     ),
     Reason("EveryShapeFits", ("Feasible=True",), Level.GOOD, "Every wanted shape fits an eligible node."),
     Reason(
@@ -213,110 +219,115 @@ REASONS: tuple[Reason, ...] = (
         ("Feasible=False",),
         Level.TROUBLE,
         "A wanted shape fits no node of the policy, not even an empty one.",
-        "add larger nodes, describe them in spec.nodeTemplates, or leave the workload out with spec.cover.exclude",
+        "add larger nodes, describe them in spec.nodeTemplates, or exclude the workload with spec.cover.exclude",
     ),
     Reason("ChunksAreSmall", ("PinsNodes=False",), Level.GOOD, "No placeholder keeps its node from being scaled down."),
     Reason(
         "LargeShape",
         ("PinsNodes=True",),
         Level.NOTE,
-        "A placeholder takes so much of its node that the autoscaler never finds it underused.",
-        "larger nodes; or leave the largest pods out with spec.cover.exclude",
+        "A placeholder takes so much of its node that the autoscaler never considers the node underused.",
+        "use larger nodes, or exclude the largest pods with spec.cover.exclude",
     ),
-    Reason("NothingRefused", ("LimitReached=False",), Level.GOOD, "Nothing keeps placeholders from growing."),
+    Reason("NothingRefused", ("LimitReached=False",), Level.GOOD, "Nothing limits the placeholders."),
     Reason(
         "AutoscalerLimit",
         ("LimitReached=True", "SlackSatisfied=False"),
         Level.TROUBLE,
-        "The autoscaler has reached a maximum of its own. After spec.stabilization.giveUpAfter placeholders are held "
-        "back, with one probe left.",
+        "The autoscaler has reached one of its limits. After spec.stabilization.giveUpAfter the operator keeps "
+        "only one placeholder that asks for a node.",
         "raise the node group's or NodePool's maximum, or set spec.extraCapacity.ceiling below it",
     ),
     Reason(
         "NoNodeGroupFits",
         ("LimitReached=True", "SlackSatisfied=False"),
         Level.TROUBLE,
-        "The autoscaler says that no node group would help. After spec.stabilization.giveUpAfter placeholders are held "
-        "back, with one probe left.",
+        "The autoscaler says that no node group fits the placeholder. After spec.stabilization.giveUpAfter the "
+        "operator keeps only one placeholder that asks for a node.",
         "compare the shape's requests, spec.nodeSelector and spec.tolerations with the node groups",
     ),
     Reason(
         "QuotaExceeded",
         ("LimitReached=True", "SlackSatisfied=False"),
         Level.TROUBLE,
-        "A ResourceQuota refuses placeholders. They are held back, with one probe left.",
+        "A ResourceQuota refuses placeholders. The operator keeps only one that asks for a node.",
         "raise the quota of the placeholders' namespace, or set spec.extraCapacity.ceiling below it",
     ),
     Reason(
         "PlaceholdersFail",
         ("LimitReached=True", "SlackSatisfied=False"),
         Level.TROUBLE,
-        "A kubelet refuses placeholders, or ends them, as fast as they are made. They are held at those that run, "
-        "without a probe, for two minutes at first, and twice as long each time.",
-        "the message has the node and its word: OutOf... where the scheduler believes in room that the node has not, "
-        "such as after a change of its reservations; cordon the node, or restart its kubelet",
+        "A kubelet refuses or ends placeholders as fast as they are created. The operator creates no more of them "
+        "for two minutes, and twice as long each time.",
+        "the message has the node and its reason. OutOf...: the scheduler expects capacity that the node does not "
+        "have, for example after a change of its reservations; cordon the node, or restart its kubelet",
     ),
-    Reason("Answered", ("AutoscalerIgnoresPlaceholders=False",), Level.GOOD, "No placeholder waits unanswered."),
+    Reason(
+        "Answered",
+        ("AutoscalerIgnoresPlaceholders=False",),
+        Level.GOOD,
+        "No placeholder waits without a reaction of the autoscaler.",
+    ),
     Reason(
         "NoWord",
         ("AutoscalerIgnoresPlaceholders=True", "SlackSatisfied=False"),
         Level.TROUBLE,
-        "Placeholders have waited as long as a node takes to come here, two minutes at least, and no autoscaler has "
-        "said a word about them.",
-        "see that an autoscaler runs, and that its --expendable-pods-priority-cutoff is -10 or lower; for unbound "
-        "placeholders also that its --allowed-scheduler-names, if it is set, has their schedulerName",
+        "Placeholders have waited as long as a node takes to start here, at least two minutes, and no autoscaler "
+        "has reacted to them.",
+        "check that an autoscaler runs, and that its --expendable-pods-priority-cutoff is -10 or lower; for "
+        "unbound placeholders check also that --allowed-scheduler-names, if it is set, has their schedulerName",
     ),
     Reason(
         "NotTold",
         ("Ready=False", "AutoscalerIgnoresPlaceholders=True"),
         Level.TROUBLE,
-        "The condition PodScheduled of unbound placeholders cannot be written, or somebody removes it, so that no "
-        "autoscaler counts these pods. Ready is False if it counts none of the policy's.",
-        "the message has the API server's answer, or a pod: grant the operator `patch` on pods/status in NAMESPACE, or "
-        "find who removes the condition",
+        "The condition PodScheduled of unbound placeholders cannot be written, or something removes it, so no "
+        "autoscaler counts these pods. Ready is False if none of the policy's pods count.",
+        "the message has the API server's answer, or a pod: grant the operator `patch` on pods/status in "
+        "NAMESPACE, or find what removes the condition",
     ),
     Reason(
         "RateAboveHalf",
         ("LargeSlack=True",),
         Level.NOTE,
-        "The rate in force keeps more than half of what runs again. It is carried out.",
-        "nothing, where it is meant; 0.1 is ten percent, and resource-slack tune says which rate is right",
+        "The rate in force reserves more than half of what runs, in addition. It is in force.",
+        "nothing, if it is intended; 0.1 is ten percent, and resource-slack tune finds the right rate",
     ),
     Reason(
         "MoreThanDoubles",
         ("LargeSlack=True",),
         Level.TROUBLE,
-        "So many nodes must come for the placeholders that the cluster more than doubles. It is carried out; it ends "
-        "when the nodes are there.",
-        "lower minRate, floor or replicas if this is not meant (0.1 is ten percent), and set "
-        "spec.extraCapacity.ceiling; spec.dryRun shows a plan without carrying it out",
+        "The placeholders need so many nodes that the cluster more than doubles. The plan is in force; the "
+        "condition ends when the nodes are there.",
+        "if this is not intended, lower minRate, floor or replicas (0.1 is ten percent), and set "
+        "spec.extraCapacity.ceiling; spec.dryRun shows a plan without putting it in force",
     ),
     Reason(
         OPERATOR_ABSENT,
         (),
         Level.TROUBLE,
-        "No operator leads, so nobody keeps a status up, and nothing is known of slack since then. Nobody is there to "
-        "write it into a status: `kubectl get slackpolicies` goes on showing what was said last.",
-        "start it (kubectl get deployments -A -l app.kubernetes.io/name=resource-slack); where its pods run, their log "
-        "says why none of them leads",
+        "No operator leads, so no status is updated, and the state of slack is unknown since then. `kubectl get "
+        "slackpolicies` still shows the last state that was written.",
+        "start it (kubectl get deployments -A -l app.kubernetes.io/name=resource-slack); if its pods run, their "
+        "log says why none of them leads",
         about="Lease",
     ),
-    Reason("Fresh", ("ViewStale=False",), Level.GOOD, "The operator's view of the cluster is whole again."),
+    Reason("Fresh", ("ViewStale=False",), Level.GOOD, "The operator sees the whole cluster again."),
     Reason(
         "NotWhole",
         ("ViewStale=True",),
         Level.TROUBLE,
-        "The operator does not see the whole cluster, so it plans nothing; what is there stays.",
-        "the message names what is missing: the operator's rights, or the way to the API server",
+        "The operator does not see the whole cluster, so it plans nothing. Existing placeholders stay.",
+        "the message names what is missing: the operator's rights, or the connection to the API server",
     ),
     Reason("AsPlanned", ("PlaceholdersChanged=False",), Level.GOOD, "No placeholder differs from its plan any more."),
     Reason(
         "DifferFromPlan",
         ("PlaceholdersChanged=True",),
         Level.NOTE,
-        "Admission, or somebody later, has made placeholders other than planned, such as by a sidecar. What they "
-        "request counts towards reserved and the ceiling; a sidecar also makes them larger than the pods they are for.",
-        "leave the placeholders' namespace, or pods with the label resource-slack.io/placeholder, out of what the "
+        "Admission, or a later writer, has changed placeholders, for example by a sidecar. Their requests count "
+        "towards reserved and the ceiling. A sidecar also makes them larger than your pods.",
+        "exempt the placeholders' namespace, or pods with the label resource-slack.io/placeholder, from what the "
         "message names: an injector, a policy, a LimitRange",
     ),
     Reason("NothingHangs", ("PreemptionStuck=False",), Level.GOOD, "No preempting pod hangs any more."),
@@ -324,86 +335,89 @@ REASONS: tuple[Reason, ...] = (
         "Rescued",
         ("PreemptionStuck=True",),
         Level.NOTE,
-        "The scheduler left a real pod hanging after preemption; the operator freed it. Stays for ten minutes.",
-        "nothing now; if it comes often, update the scheduler or turn off its feature SchedulerAsyncPreemption",
+        "The scheduler left one of your pods hanging after a preemption, and the operator freed it. The condition "
+        "stays for ten minutes.",
+        "nothing now; if it happens often, update the scheduler or turn off its feature SchedulerAsyncPreemption",
     ),
     Reason(
         "RescueFailed",
         ("PreemptionStuck=True",),
         Level.TROUBLE,
-        "The scheduler left a real pod hanging after preemption, and the API server did not let the operator free it. "
-        "It is tried again, at longer and longer intervals.",
-        "the message has the server's answer; the operator needs patch on pods/status",
+        "The scheduler left one of your pods hanging after a preemption, and the API server did not let the "
+        "operator free it. The operator tries again, less and less often.",
+        "the message has the API server's answer; the operator needs patch on pods/status",
     ),
     Reason(
         "RescueDisabled",
         ("PreemptionStuck=True",),
         Level.TROUBLE,
-        "The scheduler left a real pod hanging after preemption, and --rescue-stuck-preemptors is off.",
+        "The scheduler left one of your pods hanging after a preemption, and --rescue-stuck-preemptors is off.",
         "delete the pod that the message names, or start the operator with --rescue-stuck-preemptors",
     ),
     Reason(
         "NodeStays",
         ("ReleaseBlocked=True",),
         Level.NOTE,
-        "A drifted, expiring or spare node was released from unbound placeholders and is still in use, so they have it "
-        "back. The next attempt is later, after twice as long each time.",
-        "see what keeps the node that the message names: kubectl describe node NODE, and the limits of its NodePool or "
-        "the least size of its node group",
+        "A drifted, expiring or spare node was released from unbound placeholders and is still in use, so they "
+        "have it back. The wait before the next attempt doubles each time.",
+        "see what keeps the node that the message names: kubectl describe node NODE, and the limits of its "
+        "NodePool or the minimum size of its node group",
     ),
     Reason(
         "ReleaseNotPermitted",
         ("ReleaseBlocked=True",),
         Level.TROUBLE,
-        "A node has drifted or expires, unbound placeholders hold it, and the operator may not release it, or may not "
-        "see which nodes have drifted.",
-        "do what the message asks for; if it names operator.releaseNodes, set this to Label, or to MarkerPod where the "
-        "operator must not label nodes; or label the node yourself: kubectl label node NODE "
-        "resource-slack.io/release=by-hand",
+        "A node has drifted or expires, and unbound placeholders hold it. The operator is not allowed to release "
+        "it, or cannot see which nodes have drifted.",
+        "do what the message asks for. Set operator.releaseNodes to Label, or to MarkerPod if the operator must "
+        "not label nodes. Or label the node yourself: kubectl label node NODE resource-slack.io/release=by-hand",
     ),
     Reason(
         PREEMPTION_RESCUED,
         (),
         Level.GOOD,
-        "This pod had been promised a node and hung; its status.nominatedNodeName was cleared, so it is tried anew.",
+        "This pod had been promised a node and hung. Its status.nominatedNodeName was cleared, so the scheduler "
+        "tries it again.",
         about="Pod",
     ),
     Reason(
         MADE_WAY,
         (),
         Level.GOOD,
-        "Placeholders were deleted for a burst of real pods, before the scheduler had to preempt them; once a burst.",
+        "Placeholders were deleted for a burst of your pods, before the scheduler had to preempt them. One Event "
+        "per burst.",
     ),
     Reason(
         PENDING_ON_PURPOSE,
         (),
         Level.GOOD,
-        "Pods of this ReplicaSet are unbound placeholders: they stay Pending and never run. For them the autoscaler "
-        "keeps capacity free, and real pods start there. Once for each ReplicaSet, when its first pod is reported to "
-        "the autoscaler.",
+        "Pods of this ReplicaSet are unbound placeholders: they stay Pending and never run. The autoscaler keeps "
+        "capacity free for them, and your pods start there. One Event per ReplicaSet, when its first pod is "
+        "reported to the autoscaler.",
         about="ReplicaSet",
     ),
     Reason(
         FORM_CHANGED,
         (),
         Level.NOTE,
-        "The placeholders of this policy become unbound, or bound, a few at a time. The Event says from which form to "
-        "which and why; it is a Warning if unbound ones were of no use. status.hold says since when.",
-        "Nothing for a Normal one. For a Warning, mend what it names; Auto tries unbound placeholders again by itself.",
+        "The placeholders of this policy become unbound, or bound, a few at a time. The Event says from which form "
+        "to which, and why. It is a Warning if unbound ones were not usable. status.hold says since when.",
+        "Nothing for a Normal Event. For a Warning, fix what it names; Auto tries unbound placeholders again "
+        "automatically.",
     ),
     Reason(
         PLACEHOLDERS_DISPLACED,
         (),
         Level.GOOD,
-        "Placeholders left their nodes without the operator's doing: real pods took their room, or somebody deleted "
-        "them. At most one Event in two minutes; status.displaced counts.",
+        "Placeholders were removed from their nodes, but not by the operator: pods preempted them, or something "
+        "deleted them. At most one Event every two minutes; the policy's status has the count.",
     ),
     Reason(
         RESERVATION_CUT,
         (),
         Level.NOTE,
-        "A workload gets fewer placeholders than its annotation resource-slack.io/reserve asks for, because a policy "
-        "bounds it. On the workload, once for each number; status.cut of the policy has the same.",
+        "A workload gets fewer placeholders than its annotation resource-slack.io/reserve asks for, because a "
+        "policy bounds it. The Event is on the workload, once per number; status.cut of the policy has the same.",
         "ask for less, or have spec.reserve (or spec.extraCapacity.ceiling) of the SlackPolicy raised",
         about="Deployment",
     ),
@@ -411,33 +425,34 @@ REASONS: tuple[Reason, ...] = (
         OWNERSHIP_TAKEN_BACK,
         (),
         Level.NOTE,
-        "Somebody has written, adopted or deleted an object of the operator's own; it was taken back at once. Once a "
-        "writer and field, until it has been quiet for ten minutes.",
-        "leave the operator's ReplicaSets alone: change the SlackPolicy instead; take autoscalers and downscalers off "
-        "its namespace",
+        "Something has written, adopted or deleted an object of the operator, and the operator restored it. One "
+        "Event per writer and field, until it has been quiet for ten minutes.",
+        "do not change the operator's ReplicaSets: change the SlackPolicy instead; remove autoscalers and "
+        "downscalers from its namespace",
     ),
     Reason(
         "WrittenBack",
-        ("OwnershipContested=True", "ReleaseBlocked=True", *_MUST_BE_MENDED),
+        ("OwnershipContested=True", "ReleaseBlocked=True", *_NEEDS_A_FIX),
         Level.TROUBLE,
-        "A writer has put his value back on an object, a label or a status of the operator's five times within ten "
-        "minutes. It stands for now; the operator tries again after ten minutes, then after twice as long each time.",
-        "the message names the writer, where it is known, and the field: take that controller (an HPA, a downscaler, "
-        "a GitOps tool) off the operator's ReplicaSets, or off the label of the node",
+        "A writer has restored its own value in an object, label or status of the operator five times within ten "
+        "minutes. The value stays for now. The operator tries again after ten minutes, and the wait doubles each "
+        "time.",
+        "the message names the field, and the writer if it is known: an HPA, a downscaler, a GitOps tool. Exempt "
+        "the operator's ReplicaSets, or the label of the node, from it",
     ),
     Reason(
         "DeletionHeldUp",
-        ("OwnershipContested=True", *_MUST_BE_MENDED),
+        ("OwnershipContested=True", *_NEEDS_A_FIX),
         Level.TROUBLE,
-        "A ReplicaSet of placeholders was deleted, and finalizers of others keep it; it is not refilled, and cannot be "
-        "made again.",
-        "let the owner of the finalizer do its work, or take the finalizer away: kubectl edit replicaset NAME",
+        "A ReplicaSet of placeholders was deleted, and foreign finalizers keep it. It is not refilled, and cannot "
+        "be created again.",
+        "let the owner of the finalizer finish, or remove the finalizer: kubectl edit replicaset NAME",
     ),
     Reason(
         "Uncontested",
         ("OwnershipContested=False",),
         Level.GOOD,
-        "Nobody else writes the operator's objects any more.",
+        "Nothing else writes the operator's objects any more.",
     ),
 )
 

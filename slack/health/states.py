@@ -28,47 +28,47 @@ _CAUSES = (
 )
 """Condition types, causes before what follows from them."""
 _WORDS = {
-    "Reserved": "all wanted room is there",
-    "Refilling": "refilling: placeholders are on their way to nodes",
+    "Reserved": "all wanted capacity is reserved",
+    "Refilling": "refilling: placeholders wait for nodes",
     "CeilingReached": "capped at the ceiling, as you asked",
     "DryRun": "dry run: nothing is written for it",
-    "NoNodesYet": "the cluster has no nodes yet: placeholders come with the first",
-    UNKNOWN: "not looked at yet",
+    "NoNodesYet": "the cluster has no nodes yet: placeholders are created with the first",
+    UNKNOWN: "not seen by the operator yet",
 }
 
 _BRIEFLY = {
-    "RefillLasts": "room has been missing for a quarter of an hour",
-    "PlaceholdersPending": "a placeholder waits longer than a node takes",
-    "NotPlanned": "less is planned than desired",
+    "RefillLasts": "some capacity has been missing for a quarter of an hour",
+    "PlaceholdersPending": "a placeholder waits longer than a node takes to start",
+    "NotPlanned": "the plan has less than desired",
     "DomainConflict": "an older policy has its nodes",
-    "BadPriorityClass": "its PriorityClass will not do",
+    "BadPriorityClass": "its PriorityClass is not usable",
     "HostnameRefused": "its placeholders would name hosts, which Karpenter refuses",
-    "NoEligibleNode": "it has no node that can be used",
-    "InvalidSpec": "its spec cannot be used",
+    "NoEligibleNode": "it selects no usable node",
+    "InvalidSpec": "its spec is not usable",
     "BoundNotAllowed": "it asks for bound placeholders, which are switched off",
-    "NoPrices": "maxCostPerHour bounds nothing, for nobody knows a price",
-    "NotPermitted": "the operator lacks a right to see the cluster",
-    "WriteRefused": "a write of the operator's is refused",
-    "WrittenBack": "somebody keeps writing the operator's objects",
-    "CoverageMissed": "pods come that fit no placeholder's room",
-    "MaxShapesReached": "more sizes of placeholders are needed than it allows",
+    "NoPrices": "maxCostPerHour has no effect because no prices are configured",
+    "NotPermitted": "the operator has no right to read the cluster",
+    "WriteRefused": "a write of the operator is refused",
+    "WrittenBack": "something keeps changing the operator's objects",
+    "CoverageMissed": "some arriving pods fit into no placeholder's space",
+    "MaxShapesReached": "it needs more sizes of placeholders than it allows",
     "ShapeFitsNowhere": "a placeholder fits no node",
     "AutoscalerLimit": "the autoscaler is at its maximum",
-    "NoNodeGroupFits": "no node group would help",
+    "NoNodeGroupFits": "no node group fits the placeholder",
     "QuotaExceeded": "a quota refuses placeholders",
     "PlaceholdersFail": "a kubelet refuses placeholders",
     "NoWord": "no autoscaler answers",
-    "NotTold": "no autoscaler can be told of placeholders",
+    "NotTold": "its placeholders cannot be reported to an autoscaler",
     "MoreThanDoubles": "it more than doubles the cluster",
     "NotWhole": "the operator does not see the whole cluster",
-    "RescueFailed": "a pod hangs after a preemption, and may not be freed",
+    "RescueFailed": "a pod hangs after a preemption, and freeing it was refused",
     "RescueDisabled": "a pod hangs after a preemption, and nothing frees it",
-    "DeletionHeldUp": "an object that must go hangs in its deletion",
-    "HistoryUnusable": "what was learnt cannot be read",
-    "HistoryNotKept": "what it learns is not kept",
-    "ReleaseNotPermitted": "a node that must go is held, and may not be released",
+    "DeletionHeldUp": "finalizers keep an object that was deleted",
+    "HistoryUnusable": "the saved history is not usable",
+    "HistoryNotKept": "what it learns is not saved",
+    "ReleaseNotPermitted": "placeholders hold a node that the operator is not allowed to release",
 }
-"""Of what is wrong, in a few words; the reason's meaning has them all."""
+"""What is wrong, in a few words; the reason's meaning has all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class State:
     level: Level
     words: str
     remedy: str
-    """What to do about it; '' where there is nothing to do."""
+    """What to do about it; '' if there is nothing to do."""
 
     @property
     def calm(self) -> bool:

@@ -97,7 +97,7 @@ def test_where_no_lease_is_it_is_said_once_and_nothing_is_last_said_of_nothing()
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("Refilling", "refilling: placeholders are on their way to nodes"),
+        ("Refilling", "refilling: placeholders wait for nodes"),
         ("CeilingReached", "capped at the ceiling, as you asked"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_cluster_without_a_node_is_no_trouble_yet() -> None:
     found = health(policy(SlackSatisfied="NoNodesYet", Covered="NoNodesYet", Feasible="NoNodesYet"))
     (shown,) = found.policies
     assert (found.good, shown.satisfied, shown.state.name, shown.state.calm) == (True, False, "NoNodesYet", True)
-    assert shown.headline == "the cluster has no nodes yet: placeholders come with the first"
+    assert shown.headline == "the cluster has no nodes yet: placeholders are created with the first"
     assert {finding.level for finding in shown.findings} == {Level.NOTE}
 
 

@@ -7,22 +7,22 @@ REASONS: tuple[Reason, ...] = (
         "FollowsQueue",
         ("Ready=True",),
         Level.GOOD,
-        "The pool is acted upon: its containers follow its queue.",
+        "The pool is in force: its containers follow its queue.",
         about="ActivationPool",
     ),
     Reason(
         "OtherBroker",
         ("Ready=False",),
         Level.TROUBLE,
-        "spec.queue.broker is not the broker that the controller has, so the pool's containers stay as they are.",
-        "give the pool the controller's broker, or leave spec.queue.broker out where that is NATS",
+        "spec.queue.broker is not the controller's broker, so the pool's containers stay as they are.",
+        "set the pool to the controller's broker, or omit spec.queue.broker if that is NATS",
         about="ActivationPool",
     ),
     Reason(
         "LimitAboveQuota",
         ("Ready=False",),
         Level.TROUBLE,
-        "spec.limits.maxContainers is above what the namespace's ActivationQuota allows; the quota holds.",
+        "spec.limits.maxContainers is above what the namespace's ActivationQuota allows; the quota applies.",
         "lower spec.limits.maxContainers, or raise the quota's maxContainers",
         about="ActivationPool",
     ),
@@ -30,56 +30,57 @@ REASONS: tuple[Reason, ...] = (
         "BrokerUnreachable",
         ("Ready=False", "BrokerReachable=False"),
         Level.TROUBLE,
-        "The controller cannot read the queues. Containers stay as they are, nothing is decided, and publishers are "
-        "not refused. It is tried again at each tick.",
-        "see whether the broker answers, and what the message says of address and credentials (demand.broker)",
+        "The controller cannot read the queues. Containers stay as they are, nothing is decided, and publishers "
+        "are not refused. It tries again at each tick.",
+        "check that the broker answers, and read the message about address and credentials (demand.broker)",
         about="ActivationPool",
     ),
     Reason(
         "QueueRefused",
         ("Ready=False", "BrokerReachable=False"),
         Level.TROUBLE,
-        "The broker is there, and refuses to make this pool's queue. Other pools go on; this one gets no containers "
-        "where its messages cannot be counted. It is tried again each half minute.",
-        "the message has the broker's words: a ?prefix= of demand.broker.url that the pool's namespace is not among, a "
-        "right that lacks, or something else that has the queue's name",
+        "The broker refuses to create this pool's queue. Other pools continue. This one gets no containers if its "
+        "messages cannot be counted. The controller tries again every half minute.",
+        "the message has the broker's answer: a ?prefix= in demand.broker.url that excludes the pool's namespace, "
+        "a missing right, or another object with the queue's name",
         about="ActivationPool",
     ),
     Reason(
         "QueueSilent",
         ("Ready=False", "BrokerReachable=False"),
         Level.TROUBLE,
-        "The broker answers for other queues, and not for this pool's. Other pools go on. This pool's containers stay "
-        "as they are, and its publishers are not refused. It is tried again after 1 s, and then less and less often.",
-        "see at the broker whether the queue's stream has a leader and a quorum: nats stream info",
+        "The broker answers for other queues, and not for this pool's. Other pools continue. This pool's "
+        "containers stay as they are, and its publishers are not refused. The controller tries again after 1 s, "
+        "then less and less often.",
+        "check at the broker whether the queue's stream has a leader and a quorum: nats stream info",
         about="ActivationPool",
     ),
     Reason(
         "CreationsFail",
         ("Ready=False",),
         Level.TROUBLE,
-        "The pool's containers cannot be created, or are not ready in time. They are tried again, less and less often.",
-        "the message has the API server's answer, such as a ResourceQuota or an admission policy; else see the pods: "
-        "kubectl get pods -l resource-slack.io/pool=NAME",
+        "The pool's containers cannot be created, or are not ready in time. The controller tries again, less and "
+        "less often.",
+        "the message has the API server's answer, such as a ResourceQuota or an admission policy; otherwise look "
+        "at the pods: kubectl get pods -l resource-slack.io/pool=NAME",
         about="ActivationPool",
     ),
-    Reason(
-        "TakesMessages", ("Throttled=False",), Level.GOOD, "New messages of the pool are taken.", about="ActivationPool"
-    ),
+    Reason("TakesMessages", ("Throttled=False",), Level.GOOD, "The pool accepts new messages.", about="ActivationPool"),
     Reason(
         "NamespaceFull",
         ("Throttled=True",),
         Level.NOTE,
-        "The namespace has as many containers as it may have, and messages come faster than they are run.",
-        "nothing, where the limit is meant; else raise the ActivationQuota's maxContainers",
+        "The namespace has as many containers as it is allowed, and messages arrive faster than they are processed.",
+        "nothing, if the limit is intended; otherwise raise the ActivationQuota's maxContainers",
         about="ActivationPool",
     ),
     Reason(
         "QueueFull",
         ("Throttled=True",),
         Level.TROUBLE,
-        "spec.retention.maxMessages messages wait. Messages are taken again at spec.retention.throttleFraction of it.",
-        "see why they are not run: kubectl slack demand explain -n NAMESPACE pool/NAME",
+        "spec.retention.maxMessages messages wait. New messages are accepted again below "
+        "spec.retention.throttleFraction of it.",
+        "see why they are not processed: kubectl slack demand explain -n NAMESPACE pool/NAME",
         about="ActivationPool",
     ),
     Reason(
@@ -101,9 +102,9 @@ REASONS: tuple[Reason, ...] = (
         "WaitsForNode",
         ("CapacityShort=True", "Throttled=True"),
         Level.NOTE,
-        "Containers of the pool wait for a node; the message says since when, and how long one takes. Publishers are "
-        "told how long to wait.",
-        "nothing, while a node comes; else see what the autoscaler says about the pool's pods",
+        "Containers of the pool wait for a node. The message says since when, and how long a node takes. "
+        "Publishers get a matching Retry-After.",
+        "nothing, while a node is starting; otherwise see what the autoscaler says about the pool's pods",
         about="ActivationPool",
     ),
     Reason(

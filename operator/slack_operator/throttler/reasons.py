@@ -13,23 +13,23 @@ REASONS: tuple[Reason, ...] = (
         "StartsReported",
         ("Ready=True",),
         Level.GOOD,
-        "Agents of the throttler go by the policy, and report.",
+        "Agents of the throttler apply the policy, and report.",
         about="ThrottlePolicy",
     ),
-    Reason("NoNodeSelected", ("Ready=True",), Level.GOOD, "No node has the policy now.", about="ThrottlePolicy"),
+    Reason("NoNodeSelected", ("Ready=True",), Level.GOOD, "The policy selects no node now.", about="ThrottlePolicy"),
     Reason(
         "NoAgentReports",
         ("Ready=False",),
         Level.TROUBLE,
-        "No agent of the policy's nodes reports: starts there may be paced by nobody, and nothing is known of them.",
-        "see that the DaemonSet of the throttler's agents runs on them, and what its log says of the controller",
+        "No agent of the policy's nodes reports. Starts there may be unlimited, and their state is unknown.",
+        "check that the DaemonSet of the throttler's agents runs there, and what its log says about the controller",
         about="ThrottlePolicy",
     ),
     Reason(
         "OlderPolicyChosen",
         ("Overlapping=True",),
         Level.TROUBLE,
-        "An older ThrottlePolicy with as many keys in its nodeSelector has some of the nodes; they do not go by this.",
+        "An older ThrottlePolicy with as many keys in its nodeSelector selects some of the nodes, and applies there.",
         "make one of the two spec.nodeSelector more specific, or delete one of the policies",
         about="ThrottlePolicy",
     ),
@@ -37,40 +37,40 @@ REASONS: tuple[Reason, ...] = (
         "NodesOfItsOwn",
         ("Overlapping=False",),
         Level.GOOD,
-        "No older policy has nodes that it selects.",
+        "No older policy applies to its nodes.",
         about="ThrottlePolicy",
     ),
     Reason(
         "AgentsSilent",
         ("NodesSilent=True",),
         Level.TROUBLE,
-        "Agents that have reported do not any more, or do not see the pods of their nodes. Containers there start "
-        "without a permit after failOpenAfter.",
-        "see whether the agents of the nodes that the message names run: kubectl -n NAMESPACE get pods -o wide",
+        "Some agents have stopped reporting, or do not see the pods of their nodes. Containers there start without "
+        "a permit after failOpenAfter.",
+        "check that the agents of the nodes in the message run: kubectl -n NAMESPACE get pods -o wide",
         about="ThrottlePolicy",
     ),
     Reason(
         "AgentsHeard",
         ("NodesSilent=False",),
         Level.GOOD,
-        "Every agent that has reported still does.",
+        "Every agent that has reported before still reports.",
         about="ThrottlePolicy",
     ),
     Reason(
         START_PERMIT_SKIPPED,
         (),
         Level.TROUBLE,
-        "A gated container started without a permit: for failOpenAfter its gate, or with throttler.backend=configmap "
-        "the controller, had no answer of an agent that sees the node's pods.",
-        "see whether the agent of that node runs and is ready: kubectl -n NAMESPACE get pods -o wide, and its log",
+        "A throttled container started without a permit. For failOpenAfter, its gate had no answer from an agent "
+        "that sees the node's pods. With throttler.backend=configmap the controller had none.",
+        "check that the agent of that node runs and is ready: kubectl -n NAMESPACE get pods -o wide, and read its log",
         about="Pod",
     ),
     Reason(
         START_TIMED_OUT,
         (),
         Level.TROUBLE,
-        "A container was not ready within startTimeout of its permit. Its slot is free; with `then: Delete` its pod is "
-        "evicted, so far as PodDisruptionBudgets allow.",
+        "A container was not ready within startTimeout of its permit. Its slot is free again. With `then: Delete` "
+        "its pod is evicted, as far as PodDisruptionBudgets allow.",
         "see why it is slow (kubectl logs), or raise spec.startTimeout.after of the ThrottlePolicy",
         about="Pod",
     ),
@@ -78,18 +78,17 @@ REASONS: tuple[Reason, ...] = (
         START_FORCED,
         (),
         Level.NOTE,
-        "Nothing had started for 1/minRate while containers waited, so one was let in whatever the node's load and "
-        "slots.",
-        "nothing, if it is rare; else the limits of the ThrottlePolicy are too low for what runs on the node",
+        "Nothing had started for 1/minRate while containers waited, so one was started regardless of load and slots.",
+        "nothing, if it is rare; otherwise the limits of the ThrottlePolicy are too low for the node's containers",
         about="Pod",
     ),
     Reason(
         DEPENDS_ON_REFUSED,
         (),
         Level.TROUBLE,
-        "The annotation throttler.resource-slack.io/depends-on of a pod cannot be kept, so none of its containers is "
-        "started.",
-        "mend the annotation: kubectl slack throttler check -f pod.yaml tells what is wrong",
+        "The annotation throttler.resource-slack.io/depends-on of a pod is not usable, so none of its containers "
+        "starts.",
+        "fix the annotation: kubectl slack throttler check -f pod.yaml shows what is wrong",
         about="Pod",
     ),
     Reason(
@@ -97,8 +96,8 @@ REASONS: tuple[Reason, ...] = (
         (),
         Level.TROUBLE,
         "A pod's containers wait for keys of a ConfigMap, and the throttler's controller cannot write them.",
-        "the message says why: a right that lacks in that namespace (throttler.namespaces), or a ConfigMap of that "
-        "name that is not the throttler's, or was changed; delete that, it is made anew",
+        "the message says why: a missing right in that namespace (throttler.namespaces), or a foreign or changed "
+        "ConfigMap of that name. Delete that ConfigMap, and the controller creates it again",
         about="Pod",
     ),
 )

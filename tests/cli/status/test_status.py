@@ -75,7 +75,7 @@ def test_without_a_leader_nothing_is_said_in_the_present_but_what_the_pods_say(
     assert heading.startswith("web  not known since 20")
     assert heading.endswith("Z (15m)")
     assert rows[0] == "  now       0 placeholders on nodes, as the pods say"
-    assert rows[1].startswith("  said last all wanted room is there; 2400m/3Gi there of 1920m/2.4Gi wanted")
+    assert rows[1].startswith("  said last all wanted capacity is reserved; 2400m/3Gi there of 1920m/2.4Gi wanted")
     assert rows[2] == ""
     assert rows[3] == "verdict   the operator does not run"
     machine = json.loads(run("status", "-o", "json", "--kubeconfig", tmp_path / "config").stdout)
@@ -144,7 +144,7 @@ def test_a_status_that_nobody_can_read_is_told_and_the_others_are_shown(api: Fak
     found = run("status", "--kubeconfig", tmp_path / "config")
     assert (found.code, found.stderr) == (3, "")
     assert "broken  its status cannot be read" in found.stdout
-    assert "web  all wanted room is there" in found.stdout
+    assert "web  all wanted capacity is reserved" in found.stdout
     assert found.stdout.splitlines()[-1] == "verdict   something is wrong with broken"
 
 
