@@ -148,7 +148,9 @@ def rounded_up(vector: IntArray) -> IntArray:
 def _split(remaining: IntArray, most: IntArray, limit: IntArray) -> IntArray | None:
     """Divide `remaining` into the fewest equal chunks of at most `most`; None where `most` lacks what remains.
 
-    Chunks are rounded up, unless that takes them together over `limit`: a ceiling would cut a whole one off then.
+    Chunks are rounded up, but for two cases:
+    1. Rounding adds more than one chunk to all of them together, as it does to many small ones.
+    2. Rounded ones are together over `limit`: a ceiling would cut a whole one off then.
     """
     need = remaining > 0
     if (most[need] <= 0).any():
@@ -156,6 +158,7 @@ def _split(remaining: IntArray, most: IntArray, limit: IntArray) -> IntArray | N
     pieces = count_for(remaining, np.where(need, most, 1))
     even = -(-remaining // pieces)
     chunk: IntArray = np.minimum(rounded_up(even), np.maximum(most, even))
+    chunk = np.where(chunk - even > even // pieces, even, chunk)
     return np.where((chunk > limit // pieces) & need, np.maximum(np.minimum(even, limit // pieces), 1), chunk)
 
 
