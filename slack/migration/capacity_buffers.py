@@ -13,6 +13,7 @@ from slack.cluster.quantity import QuantityError, amount, format_quantity, manif
 from slack.migration.findings import (
     CannotMigrate,
     Json,
+    KeepsNothing,
     KeptRoom,
     PodPlacement,
     Remarks,
@@ -23,6 +24,8 @@ from slack.migration.findings import (
     requests_of,
     template_of,
     times,
+    warn_of_missing,
+    whole_number,
 )
 
 GROUP = "autoscaling.x-k8s.io"
@@ -74,7 +77,10 @@ def _of_template(manifest: Json, name: str, manifests: Sequence[Json], remarks: 
     requests = requests_of(pod_spec, object_name(template))
     if not requests:
         raise CannotMigrate(f"{object_name(template)}: requests nothing, so its pods keep no room; nothing to migrate")
-    size = _limited(spec, None if spec.get("replicas") is None else int(spec["replicas"]), requests, source)
+    warn_of_missing(requests, remarks)
+    size = _limited(spec, _number(spec, "replicas", source), requests, source)
+    if not size:
+        raise KeepsNothing(f"{source}: it has no pods, so it keeps no room")
     limits = f" within limits {_texts(spec['limits'])}" if spec.get("limits") else ""
     remarks.notes.append(f"{size} pods of PodTemplate {name}{limits} -> spec.extraCapacity.floor")
     return KeptRoom(
@@ -93,12 +99,14 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
     kind, name = str(ref.get("kind")), str(ref.get("name"))
     workload = object_named(manifests, kind, name, namespace)
     requests = {} if workload is None else requests_of(template_of(workload), object_name(workload))
-    percentage, replicas = spec.get("percentage"), spec.get("replicas")
+    percentage, replicas = _number(spec, "percentage", source), _number(spec, "replicas", source)
     if percentage is None and replicas is None and spec.get("limits") and workload is not None and requests:
         replicas = _limited(spec, None, requests, source)
         remarks.notes.append(f"as many pods as its limits hold ({_texts(spec['limits'])}) -> {replicas} pods")
     if percentage is None and replicas is None:
         raise CannotMigrate(f"{source}: expected spec.percentage or spec.replicas beside spec.scalableRef")
+    if not percentage and not replicas:
+        raise KeepsNothing(f"{source}: it has no pods, so it keeps no room")
     reserve = f"{percentage}%" if percentage is not None else str(replicas)
     if percentage is not None and replicas is not None:
         larger = replicas > -(-percentage * _replicas_of(workload) // 100)
@@ -149,7 +157,7 @@ def _annotation(kind: str, name: str, namespace: str, reserve: str) -> str:
 def _replicas_of(workload: Json | None) -> int:
     spec = (workload or {}).get("spec") or {}
     replicas = spec.get("replicas", spec.get("parallelism"))
-    return 1 if replicas is None else int(replicas)
+    return 1 if replicas is None else whole_number(replicas, "spec.replicas", object_name(workload or {}))
 
 
 def _reserve(
@@ -191,6 +199,10 @@ def _limited(spec: Json, replicas: int | None, requests: Mapping[str, int], sour
     if not fits:
         raise CannotMigrate(f"{source}: spec.limits: names nothing that the pods request ({', '.join(requests)})")
     return min(fits) if replicas is None else min(replicas, *fits)
+
+
+def _number(spec: Json, field: str, source: str) -> int | None:
+    return None if spec.get(field) is None else whole_number(spec[field], f"spec.{field}", source)
 
 
 def _amounts(limits: Mapping[str, Any], path: str) -> dict[str, int]:

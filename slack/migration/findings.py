@@ -17,7 +17,7 @@ from slack.errors import UserFacingError
 
 Json = dict[str, Any]
 
-_DEFAULT_SCHEDULER = "default-scheduler"
+DEFAULT_SCHEDULER = "default-scheduler"
 _KEEPS_NODE = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERS_NODE = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -112,6 +112,28 @@ def requests_of(pod_spec: Json, source: str) -> dict[str, int]:
         raise CannotMigrate(f"{source}: {error}") from None
 
 
+def whole_number(value: object, field: str, source: str) -> int:
+    """Return the number in a field of an object.
+
+    Raises:
+        CannotMigrate: when it is none, or less than 0.
+    """
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if not (text.isascii() and text.isdecimal()):
+        raise CannotMigrate(f"{source}: {field}: expected a number such as 3, found {value!r}")
+    return int(text)
+
+
+def warn_of_missing(requests: Mapping[str, int], remarks: Remarks) -> None:
+    """Say that the policy keeps some cpu, or memory, of which the pods request none."""
+    if missing := [name for name in ("cpu", "memory") if not requests.get(name)]:
+        others = [name for name in requests if name not in missing]
+        remarks.warn(
+            f"its pods request no {' and no '.join(missing)}; placeholders are cut like pods and nodes, so the policy "
+            f"keeps some {' and '.join(missing)} beside the {' and '.join(others)}"
+        )
+
+
 def times(requests: Mapping[str, int], count: int) -> dict[str, int]:
     """Return the requests of so many pods."""
     return {name: amount * count for name, amount in requests.items()}
@@ -130,7 +152,12 @@ def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) ->
     if selector:
         about.notes.append("nodeSelector -> spec.nodeSelector")
     affinity = pod_spec.get("affinity") or {}
-    selector |= _selector_of_affinity(affinity.get("nodeAffinity") or {}, about)
+    by_affinity = _selector_of_affinity(affinity.get("nodeAffinity") or {}, about)
+    if other := sorted(key for key, value in by_affinity.items() if selector.get(key, value) != value):
+        about.warn(f"its nodeSelector and its nodeAffinity want different values of {other[0]}, which no node has")
+    selector |= by_affinity
+    if pod_spec.get("nodeName"):
+        about.warn(f"it is bound to the node {pod_spec['nodeName']} (nodeName); the policy keeps its room on any node")
     if (affinity.get("nodeAffinity") or {}).get(_PREFERS_NODE):
         about.warn(
             "the nodes that it prefers (nodeAffinity) are not kept; name them in spec.nodeSelector if all of the room "
@@ -157,8 +184,8 @@ def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) ->
     tolerations = _tolerations(pod_spec.get("tolerations") or (), about)
     if tolerations:
         about.notes.append("tolerations -> spec.tolerations")
-    scheduler = str(pod_spec.get("schedulerName") or _DEFAULT_SCHEDULER)
-    return PodPlacement(selector, tolerations, per_zone, None if scheduler == _DEFAULT_SCHEDULER else scheduler)
+    scheduler = str(pod_spec.get("schedulerName") or DEFAULT_SCHEDULER)
+    return PodPlacement(selector, tolerations, per_zone, None if scheduler == DEFAULT_SCHEDULER else scheduler)
 
 
 def _selector_of_affinity(affinity: Json, remarks: Remarks) -> dict[str, str]:

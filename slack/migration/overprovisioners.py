@@ -8,11 +8,12 @@ A Job keeps its room once, as GKE's guide has it for an event to come.
 import json
 from collections.abc import Mapping, Sequence
 
-from slack.cluster.labels import HOSTNAME
+from slack.cluster.labels import HOSTNAME, LABEL_PLACEHOLDER
 from slack.migration.findings import (
     Json,
     KeepsNothing,
     KeptRoom,
+    PodPlacement,
     Remarks,
     namespace_of,
     object_name,
@@ -21,6 +22,8 @@ from slack.migration.findings import (
     requests_of,
     template_of,
     times,
+    warn_of_missing,
+    whole_number,
 )
 from slack.migration.proportional_autoscaler import (
     CountedSize,
@@ -34,7 +37,7 @@ from slack.planner.model.amount_text import resources_text
 from slack.planner.policy.spec import NamespaceSelector
 
 _MARKS = ("overprovision", "over-provision", "placeholder", "headroom", "balloon", "capacity-buffer", "capacity-res")
-_LASTING = ("Deployment", "ReplicaSet", "StatefulSet")
+_LASTING = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 _OTHERS = {
     "Job": "",
     "DaemonSet": "it keeps room on each node that there is, and brings none; a policy keeps room for pods to come: a "
@@ -50,7 +53,7 @@ _AUTOSCALER_CUTOFF = -10
 def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
     """Whether a Deployment is there to keep room: it runs pause, has a negative priority, or says so in its name."""
     kind = manifest.get("kind")
-    if kind not in (*_LASTING, *_OTHERS) or is_proportional(manifest):
+    if kind not in (*_LASTING, *_OTHERS) or is_proportional(manifest) or _is_ours(manifest):
         return False
     spec = _pod_spec(manifest)
     containers = spec.get("containers") or ()
@@ -63,6 +66,11 @@ def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
     value = None if runs_pause else _priority(spec, manifests)
     keeps = runs_pause or (value is not None and value < 0) or _says_so(manifest, spec)
     return keeps and not _belongs_to_another(manifest, manifests)
+
+
+def _is_ours(manifest: Json) -> bool:
+    """Whether it is a ReplicaSet of the operator's own placeholders, as a listing of all namespaces has them."""
+    return LABEL_PLACEHOLDER in ((manifest.get("metadata") or {}).get("labels") or {})
 
 
 def _says_so(manifest: Json, spec: Json) -> bool:
@@ -120,28 +128,25 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
     requests = requests_of(spec, remarks.source)
     if not requests:
         raise KeepsNothing(f"{remarks.source}: its pods request nothing, so they keep no room; nothing to migrate")
-    if missing := [name for name in ("cpu", "memory") if not requests.get(name)]:
-        others = [name for name in requests if name not in missing]
-        remarks.warn(
-            f"its pods request no {' and no '.join(missing)}; placeholders are cut like pods and nodes, so the policy "
-            f"keeps some {' and '.join(missing)} beside the {' and '.join(others)}"
-        )
+    warn_of_missing(requests, remarks)
     placement = placement_of(spec, remarks)
     _note_priority(spec, manifests, remarks)
     grace = spec.get("terminationGracePeriodSeconds")
-    if grace is None or int(grace) > 0:
+    if grace != 0:
         given = "30 (the default)" if grace is None else str(grace)
         remarks.notes.append(
             f"terminationGracePeriodSeconds {given} -> 0: a real pod does not wait for a placeholder to end"
         )
-    size, shown = _size(manifest, manifests, requests, remarks, node_cpu_millis)
+    size, shown = _size(manifest, manifests, requests, placement, remarks, node_cpu_millis)
     remarks.warnings += _schedules(manifests)
     nodes = None
     if not size.ladder and _is_one_per_node(manifest):
         nodes = _nodes(_count(manifest), requests, remarks, node_cpu_millis)
     if not any(size.room.values()) and not size.ladder:
+        scalers = warnings_of_scalers(manifest, manifests, "nothing, as it has 0 in its manifest")
         raise KeepsNothing(
             f"{remarks.source}: it has no replicas, so it keeps no room; give the manifest as it runs in the cluster"
+            f"{''.join(f'. {text}' for text in scalers)}"
         )
     return KeptRoom(
         source=f"{remarks.source} ({shown})",
@@ -161,6 +166,7 @@ def _size(
     manifest: Json,
     manifests: Sequence[Json],
     requests: Mapping[str, int],
+    placement: PodPlacement,
     remarks: Remarks,
     node_cpu_millis: int | None,
 ) -> tuple[CountedSize, str]:
@@ -173,7 +179,7 @@ def _size(
         )
     each = resources_text(requests.items())
     size, shown = CountedSize(times(requests, count)), f"{count} x {each}"
-    for settings in settings_for(manifest, manifests, remarks):
+    for settings in settings_for(manifest, manifests, placement.node_selector, remarks):
         if replicas is None:  # as a chart leaves it: what runs is the autoscaler's to say
             size, shown = CountedSize({}, size.ceiling, size.ladder), f"{each} each"
         if "linear" in settings:
@@ -217,12 +223,15 @@ def _nodes(count: int, requests: Mapping[str, int], remarks: Remarks, node_cpu_m
 def _count(manifest: Json) -> int:
     """Return how many pods it has at a time."""
     spec = manifest.get("spec") or {}
-    given = spec.get("parallelism" if manifest.get("kind") == "Job" else "replicas")
-    count = 1 if given is None else int(given)
+    field = "parallelism" if manifest.get("kind") == "Job" else "replicas"
+    given = spec.get(field)
+    source = object_name(manifest)
+    count = 1 if given is None else whole_number(given, f"spec.{field}", source)
     if manifest.get("kind") != "Job":
         return count
     completions = spec.get("completions")
-    return 0 if spec.get("suspend") else count if completions is None else min(count, int(completions))
+    most = count if completions is None else whole_number(completions, "spec.completions", source)
+    return 0 if spec.get("suspend") else min(count, most)
 
 
 def _priority(spec: Json, manifests: Sequence[Json]) -> int | None:

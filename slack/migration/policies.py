@@ -1,5 +1,6 @@
 """Turns what a migration has found into SlackPolicies: one for each set of nodes, since two may not share any."""
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from slack.cluster.amounts import IN_BYTES, LEAST_BYTES
 from slack.cluster.labels import API_VERSION
 from slack.cluster.quantity import format_quantity
 from slack.migration.capacity_buffers import is_buffer, room_of_buffer
-from slack.migration.findings import Json, KeepsNothing, KeptRoom
+from slack.migration.findings import DEFAULT_SCHEDULER, Json, KeepsNothing, KeptRoom
 from slack.migration.overprovisioners import is_placeholder, room_of_deployment
 from slack.migration.proportional_autoscaler import MOST_STEPS
 from slack.planner.model.amount_text import resources_text
@@ -17,8 +18,9 @@ from slack.planner.policy.spec import KIND, parse_policy
 
 _LONGEST_NAME = 63
 _WIDTH = 116
-_SAME_RATIO = 1.1
-"""Up to so many times as much is the same amount, give or take rounding to whole placeholders."""
+_SAME_RATIO = 1.0001
+"""Up to so many times as much is the same amount, given in other units; a hundredth is more than one of many
+placeholders."""
 
 
 def rooms_in(manifests: Sequence[Json], node_cpu_millis: int | None, chosen: Json | None = None) -> list[KeptRoom]:
@@ -104,7 +106,7 @@ def policy_of(group: Sequence[KeptRoom], name: str | None = None) -> Json:
     spec["extraCapacity"] = _size(group)
     if "nodes" in spec["extraCapacity"] or all(kept.mirrors for kept in group):
         spec["cover"] = {"mode": "None"}  # nothing but these nodes, or the annotated workloads' own placeholders
-    scheduler = next((placement.scheduler for placement in placements if placement.scheduler is not None), None)
+    scheduler = _scheduler(group)
     if scheduler is not None:
         spec["schedulerName"] = scheduler
     if reserve := _reserve(group):
@@ -113,6 +115,11 @@ def policy_of(group: Sequence[KeptRoom], name: str | None = None) -> Json:
     document: Json = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
     parse_policy(document, source=group[0].source)
     return document
+
+
+def _scheduler(group: Sequence[KeptRoom]) -> str | None:
+    """Return the scheduler of a policy's placeholders; None for the default one."""
+    return next((kept.placement.scheduler for kept in group if kept.placement.scheduler is not None), None)
 
 
 def is_of_nodes(group: Sequence[KeptRoom]) -> bool:
@@ -220,6 +227,13 @@ def warnings_of(groups: Sequence[Sequence[KeptRoom]]) -> list[str]:
                 f"{names}: a policy has {MOST_STEPS} steps at most, so some at large sizes of the cluster are one, "
                 "which keeps the most of them"
             )
+        schedulers = sorted({kept.placement.scheduler or DEFAULT_SCHEDULER for kept in group})
+        if len(schedulers) > 1:
+            names = ", ".join(kept.source for kept in group)
+            said.append(
+                f"{names}: are of several schedulers ({', '.join(schedulers)}); all placeholders of the policy are of "
+                f"{_scheduler(group)}"
+            )
         said += _told_of_ceiling(group)
         said += _told_of_ratios(group)
     return list(dict.fromkeys(said))
@@ -257,7 +271,7 @@ def _told_of_ratios(group: Sequence[KeptRoom]) -> list[str]:
 
 
 def excess_by_ratio(group: Sequence[KeptRoom]) -> dict[str, float]:
-    """Return by resource how many times as much a policy may keep, where that is more than a tenth above theirs.
+    """Return by resource how many times as much a policy may keep, in hundredths, where that is more than theirs.
 
     Each amount is reached in every resource by placeholders of one object's ratio: the one that needs the most.
     """
@@ -270,7 +284,9 @@ def excess_by_ratio(group: Sequence[KeptRoom]) -> dict[str, float]:
             number = max((amount / shape[name] for name, amount in total.items()), default=0.0)
             for name, amount in total.items():
                 found[name] = max(found.get(name, 1.0), number * shape[name] / amount)
-    return {name: factor for name, factor in sorted(found.items()) if factor > _SAME_RATIO}
+    return {
+        name: math.ceil(round(factor * 100, 6)) / 100 for name, factor in sorted(found.items()) if factor > _SAME_RATIO
+    }
 
 
 def _proportion(kept: KeptRoom) -> Mapping[str, int]:

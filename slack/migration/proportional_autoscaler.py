@@ -36,9 +36,11 @@ _LARGER_BY = 3
 """Each later step has a third more replicas: 15 such steps end above 5,000, a replica for each of 5,000 nodes."""
 _OF_WHAT = (
     "as there, all ready and schedulable nodes of the policy count, those too that the placeholders bring; a step is "
-    "left when the nodes are a tenth below it, there at once"
+    "left when the nodes are a tenth below it, there at once. Nodes with taints that it does not tolerate (of the "
+    "control plane, say) count there alone"
 )
 _ROUNDED = "the cores of all nodes together are rounded up there, so a step begins just above one core less"
+_MODES = {"ladder", "linear"}
 Steps = list[tuple[int, int]]
 """From so many millicores on so many replicas, ascending; the first from 0 on."""
 
@@ -54,33 +56,48 @@ class CountedSize:
 
 
 def is_proportional(manifest: Json) -> bool:
-    """Whether it is a cluster-proportional-autoscaler."""
-    return manifest.get("kind") == "Deployment" and any(
-        _PROPORTIONAL in str(container.get("image") or "")
-        for container in template_of(manifest).get("containers") or ()
-    )
+    """Whether it is a cluster-proportional-autoscaler: by its image, by what it runs, or by its two flags."""
+    if manifest.get("kind") != "Deployment":
+        return False
+    containers = template_of(manifest).get("containers") or ()
+    if any(_PROPORTIONAL in " ".join([str(each.get("image") or ""), *_words(each)]) for each in containers):
+        return True
+    return {"target", "configmap"} <= _flags(manifest).keys()
 
 
-def settings_for(target: Json, manifests: Sequence[Json], remarks: Remarks) -> Iterator[Json]:
-    """Yield what the proportional autoscalers of a Deployment are told: {"ladder": ...} or {"linear": ...}."""
+def settings_for(
+    target: Json, manifests: Sequence[Json], node_selector: Mapping[str, str], remarks: Remarks
+) -> Iterator[Json]:
+    """Yield what the proportional autoscalers of a Deployment are told: {"ladder": ...} or {"linear": ...}.
+
+    Args:
+        target: the Deployment.
+        manifests: all that was given with it.
+        node_selector: of the policy, by which it counts its nodes.
+        remarks: takes the warnings.
+    """
     name = str(target["metadata"]["name"])
     for autoscaler in filter(is_proportional, manifests):
         flags = _flags(autoscaler)
         inside = flags.get("namespace") or (autoscaler.get("metadata") or {}).get("namespace") or namespace_of(target)
-        targets = [each.strip().rpartition("/")[2] for each in flags.get("target", "").split(",")]
-        if name not in targets or not may_be_in(target, inside):
+        targets = [each.strip().lower().partition("/") for each in flags.get("target", "").split(",")]
+        own = str(target.get("kind")).lower()
+        if (own, name) not in [(kind.removesuffix("s"), each) for kind, _, each in targets]:
             continue
-        if "nodelabels" in flags:
-            remarks.warn(
-                f"{object_name(autoscaler)} counts the nodes with {flags['nodelabels']} alone; "
-                f"the policy counts its own nodes: give it these labels in spec.nodeSelector where they are others"
-            )
+        if not may_be_in(target, inside):
+            continue
+        remarks.warnings += _told_of_nodes(object_name(autoscaler), flags.get("nodelabels", ""), node_selector)
         config = object_named(manifests, "ConfigMap", flags.get("configmap", ""), inside)
         texts = (config or {}).get("data") or {}
         if not texts and "default-params" in flags:
             defaults = _decode(flags["default-params"], object_name(autoscaler))
             texts = {key: json.dumps(value) for key, value in defaults.items()}
-        if texts:
+        if texts and not (len(texts) == 1 and texts.keys() <= _MODES):
+            remarks.warnings.append(
+                f"{object_name(autoscaler)}: takes settings with one entry, ladder or linear, and these have "
+                f"{', '.join(sorted(texts))}: it changes nothing, so the replicas that {name} has now are kept"
+            )
+        elif texts:
             yield {key: _decode(text, object_name(config or autoscaler)) for key, text in texts.items()}
         else:
             remarks.warnings.append(
@@ -89,17 +106,47 @@ def settings_for(target: Json, manifests: Sequence[Json], remarks: Remarks) -> I
             )
 
 
+def _told_of_nodes(autoscaler: str, counted: str, node_selector: Mapping[str, str]) -> list[str]:
+    """Say which other nodes than the policy an autoscaler counts.
+
+    Args:
+        autoscaler: its name.
+        counted: its flag --nodelabels, '' for all nodes.
+        node_selector: of the policy.
+    """
+    own = {f"{key}={value}" for key, value in node_selector.items()}
+    if {each.strip() for each in counted.split(",") if each.strip()} == own:
+        return []
+    if counted:
+        return [
+            f"{autoscaler}: counts the nodes with {counted} alone; the policy counts its own nodes: give it these "
+            "labels in spec.nodeSelector where they are others"
+        ]
+    return [
+        f"{autoscaler}: counts all nodes of the cluster; the policy counts those of its spec.nodeSelector "
+        f"({', '.join(sorted(own))}) alone, so it may keep another amount. Multiply each fromAllocatable by the share "
+        "that these nodes have of all cores"
+    ]
+
+
 def _flags(manifest: Json) -> dict[str, str]:
     flags = {}
     for container in template_of(manifest).get("containers") or ():
-        words = [str(word) for word in [*(container.get("command") or ()), *(container.get("args") or ())]]
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in pairwise([*_words(container), ""]):
             key, equals, value = word.lstrip("-").partition("=")
             if equals:
                 flags[key] = value
             elif word.startswith("-") and following and not following.startswith("-"):
                 flags[key] = following
     return flags
+
+
+def _words(container: Json) -> list[str]:
+    """Return the words of a container's command line, those of a shell's script too."""
+    words = list[str]()
+    for word in map(str, [*(container.get("command") or ()), *(container.get("args") or ())]):
+        words += word.split() if " " in word and not word.startswith("-") else [word]
+    return words
 
 
 def _decode(text: str, source: str) -> Json:
@@ -135,14 +182,18 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
                 f"one replica for {nodes:g} nodes of {format_cpu(node_cpu_millis)} cpu -> spec.extraCapacity"
             )
     least, most = int(_number(line, "min")) or 1, int(_number(line, "max"))
-    if line.get("preventSinglePointFailure") and least < 2:
-        least = 2
-        remarks.warn(
-            "preventSinglePointFailure: two replicas from the second node on; the policy keeps two on one, too"
+    if most and most < least:
+        raise CannotMigrate(
+            f"{remarks.source}: its line has max {most}, less than min {least}; its autoscaler refuses it"
         )
-    if most:
-        least = min(least, most) if line.get("preventSinglePointFailure") else least
-        most = max(least, most)
+    if not cores and not nodes:
+        raise CannotMigrate(f"{remarks.source}: its line has no coresPerReplica and no nodesPerReplica")
+    if line.get("preventSinglePointFailure") and least < 2:
+        least, most = 2, most and max(most, 2)
+        remarks.warn(
+            "preventSinglePointFailure: two replicas from the second node on, whatever max says; the policy keeps two "
+            "on one node, too"
+        )
     _note_cordoned(line, remarks)
     remarks.notes.append(f"min {least} -> spec.extraCapacity.floor" + (f", max {most} -> ceiling" if most else ""))
     ceiling = times(requests, most) if most else {}
@@ -266,8 +317,11 @@ def size_of_ladder(
 
 def _entries(ladder: Json, key: str) -> list[tuple[float, int]]:
     try:
-        return sorted((float(at), int(count)) for at, count in ladder.get(key) or [])
-    except (TypeError, ValueError):
+        entries = sorted((float(at), int(count)) for at, count in ladder.get(key) or [])
+        if not all(math.isfinite(at) and at >= 0 and count >= 0 for at, count in entries):
+            raise ValueError
+        return entries
+    except (TypeError, ValueError, OverflowError):
         raise CannotMigrate(
             f"{key}: expected pairs of a size and a number of replicas, such as [[1, 1], [64, 3]]"
         ) from None

@@ -1,18 +1,20 @@
 """A policy that `migrate` prints keeps what its peer keeps, on clusters of every size."""
 
+import json
 import math
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from slack.cluster.quantity import amount, format_quantity
-from slack.migration.findings import CannotMigrate
+from slack.migration.findings import CannotMigrate, KeepsNothing
 from slack.migration.policies import group_by_nodes, policies_of, rooms_in, warnings_of
 from slack.migration.proportional_autoscaler import MOST_STEPS
 from slack.planner.policy.crd import crd
 from slack.planner.policy.spec import parse_policy
+from tests.cases import run_for_each
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, proportional
 from tests.cluster.build import node
 from tests.planner.scenes import plan_of
@@ -80,11 +82,12 @@ def test_ladders(
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(1, 0, 0, 0, True, (100, 1 << 28), 2, 8000)
 @given(
     st.integers(1, 40),
     st.integers(0, 6),
     st.integers(0, 3),
-    st.integers(1, 60),
+    st.integers(0, 60),
     st.booleans(),
     SIZES,
     st.integers(1, 9),
@@ -216,7 +219,12 @@ def test_buffers_of_a_template(replicas: int | None, limit: int | None, size: tu
     given |= {} if limit is None else {"limits": {"cpu": format_quantity("cpu", limit)}}
     template = pod_template({"cpu": f"{size[0]}m", "memory": str(size[1])})
     count = min(each for each in (replicas, None if limit is None else limit // size[0]) if each is not None)
-    spec, _ = spec_of(buffer(podTemplateRef={"name": "box"}, **given), template)
+    manifests = [buffer(podTemplateRef={"name": "box"}, **given), template]
+    if not count:
+        with pytest.raises(KeepsNothing, match="no pods"):
+            rooms_in(manifests, None)
+        return
+    spec, _ = spec_of(*manifests)
     assert kept(spec, cluster) == (count * size[0], count * size[1])
 
 
@@ -268,6 +276,136 @@ def test_an_image_without_a_tag_and_a_namespace_of_the_system_are_read() -> None
     assert any("theirs has no maximum" in text for text in said)
 
 
+@run_for_each(
+    ("kind", "target", "found"),
+    [
+        ("Deployment", "Deployment/op", True),
+        ("Deployment", "deployments/other, deployment/op", True),
+        ("ReplicaSet", "replicaset/op", True),
+        ("ReplicationController", "replicationcontroller/op", True),
+        ("StatefulSet", "deployment/op", False),
+    ],
+)
+def test_an_autoscaler_sets_what_its_target_names_by_kind_and_name(kind: str, target: str, found: bool) -> None:
+    manifests = json.loads(json.dumps(proportional("op", linear={"coresPerReplica": 8, "max": 9})))
+    flags = manifests[0]["spec"]["template"]["spec"]["containers"][0]["command"]
+    flags[1] = f"--target={target}"
+    (kept,) = rooms_in([{**pause("op", 1), "kind": kind}, *manifests], None)
+    assert bool(kept.ladder) is found
+
+
+@run_for_each(
+    ("image", "command"),
+    [
+        (
+            "mirror.example/cpa:1",
+            ["sh", "-c", "exec /cluster-proportional-autoscaler --target=deployment/op --configmap=c"],
+        ),
+        ("mirror.example/cpa:1", ["/cpa", "--target", "deployment/op", "--configmap", "c"]),
+    ],
+)
+def test_an_autoscaler_is_known_by_what_it_runs_too(image: str, command: list[str]) -> None:
+    (auto, sizes) = proportional("op", linear={"coresPerReplica": 8, "max": 9})
+    auto["spec"]["template"]["spec"]["containers"] = [{"name": "a", "image": image, "command": command}]
+    sizes["metadata"]["name"] = "c"
+    (kept,) = rooms_in([pause("op", 1), auto, sizes], None)
+    assert len(kept.ladder) == 9
+
+
+@run_for_each(
+    ("selector", "labels", "said"),
+    [
+        ({}, "", ""),
+        ({"pool": "a", "tier": "b"}, "tier=b, pool=a", ""),
+        ({"pool": "a"}, "", "all nodes of the cluster; the policy counts those of its spec.nodeSelector (pool=a)"),
+        ({"pool": "a"}, "pool=b", "counts the nodes with pool=b alone"),
+        ({}, "pool=b", "counts the nodes with pool=b alone"),
+    ],
+)  # fmt: skip
+def test_an_autoscaler_that_counts_other_nodes_than_the_policy_is_told(selector: Json, labels: str, said: str) -> None:
+    (auto, sizes) = proportional("op", ladder={"coresToReplicas": [[1, 1], [64, 3]]})
+    if labels:
+        auto["spec"]["template"]["spec"]["containers"][0]["command"].append(f"--nodelabels={labels}")
+    (kept,) = rooms_in([pause("op", 1, nodeSelector=selector), auto, sizes], None)
+    found = [text for text in kept.warnings if "counts" in text]
+    assert len(found) == bool(said)
+    assert said in "".join(found)
+
+
+@run_for_each(
+    ("data", "said"),
+    [
+        ({"linear": {"coresPerReplica": 1}, "ladder": {"coresToReplicas": [[1, 9]]}}, "these have ladder, linear"),
+        ({"line": {"coresPerReplica": 1}}, "these have line"),
+    ],
+)
+def test_settings_that_an_autoscaler_does_not_take_change_nothing(data: Json, said: str) -> None:
+    (kept,) = rooms_in([pause("op", 3), *proportional("op", **data)], None)
+    assert (kept.room["cpu"], kept.ladder) == (3000, ())
+    assert any(said in text and "the replicas that op has now are kept" in text for text in kept.warnings)
+
+
+@run_for_each(
+    ("field", "value"),
+    [
+        ("replicas", "three"),
+        ("replicas", -1),
+        ("replicas", 1.5),
+        ("ladder", {"coresToReplicas": [[1, -3]]}),
+        ("ladder", {"coresToReplicas": [[-1, 3]]}),
+        ("ladder", {"nodesToReplicas": [[float("nan"), 3]]}),
+        ("linear", {"coresPerReplica": 1, "min": 5, "max": 3}),
+        ("linear", {"min": 2, "max": 3}),
+        ("percentage", "35%"),
+        ("percentage", -5),
+    ],
+)
+def test_sizes_that_are_none_are_refused(field: str, value: object) -> None:
+    manifests = [pause("op", 1)]
+    if field == "percentage":
+        ref = {"kind": "Deployment", "name": "op"}
+        manifests = [pause("op", 1, namespace="shop"), buffer(scalableRef=ref, percentage=value)]
+    elif field == "replicas":
+        manifests[0]["spec"]["replicas"] = value
+    else:
+        manifests += proportional("op", **{field: value})
+    with pytest.raises(CannotMigrate, match=r"expected|less than|no coresPerReplica"):
+        rooms_in(manifests, 8000)
+
+
+@run_for_each(
+    "size", [{"podTemplateRef": {"name": "box"}, "replicas": 0}, {"scalableRef": {"name": "a"}, "percentage": 0}]
+)
+def test_a_buffer_of_no_pods_keeps_nothing(size: Json) -> None:
+    with pytest.raises(KeepsNothing, match="no pods"):
+        rooms_in([buffer(**size), pod_template({"cpu": "1"})], None)
+
+
+def test_who_scales_a_workload_at_zero_is_told_with_it() -> None:
+    ref = {"name": "op"}
+    scaler = {"kind": "ScaledObject", "metadata": {"name": "s", "namespace": "op"}, "spec": {"scaleTargetRef": ref}}
+    with pytest.raises(
+        KeepsNothing, match=r"it has no replicas.*ScaledObject op/s sets the replicas of op from 0 to 100"
+    ):
+        rooms_in([pause("op", 0), scaler], None)
+
+
+def test_placeholders_of_the_operator_itself_are_none_to_migrate() -> None:
+    own = {**pause("slack-default-1"), "kind": "ReplicaSet"}
+    own["metadata"]["labels"] = {"resource-slack.io/placeholder": "true"}
+    assert rooms_in([own], None) == []
+
+
+def test_differences_of_a_pods_own_placement_are_told() -> None:
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["y"]}]}]
+    wanted = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    one = pause("a", nodeSelector={"pool": "x"}, affinity=wanted, nodeName="n1", schedulerName="volcano")
+    said = " ".join(warnings_of(group_by_nodes(rooms_in([one, pause("b", nodeSelector={"pool": "y"})], None))))
+    assert "want different values of pool" in said
+    assert "bound to the node n1" in said
+    assert "of several schedulers (default-scheduler, volcano); all placeholders of the policy are of volcano" in said
+
+
 def test_several_targets_have_the_same_size() -> None:
     auto = proportional("a,deployment/b", ladder={"coresToReplicas": [[0, 2], [16, 4]]})
     spec, _ = spec_of(pause("a", None, {"cpu": "1", "memory": "1Gi"}), pause("b", None, {"cpu": "500m"}), *auto)
@@ -299,6 +437,8 @@ def test_a_replica_set_of_a_listed_deployment_counts_once() -> None:
 
 
 def test_memory_alone_is_kept_and_what_comes_beside_it_is_named() -> None:
-    spec, said = spec_of(pause("op", 3, {"memory": "2Gi"}))
-    assert kept(spec, 4)[1] == 6 << 30
-    assert any("request no cpu" in text for text in said)
+    like = buffer(podTemplateRef={"name": "box"}, replicas=3)
+    for manifests in ([pause("op", 3, {"memory": "2Gi"})], [like, pod_template({"memory": "2Gi"})]):
+        spec, said = spec_of(*manifests)
+        assert kept(spec, 4)[1] == 6 << 30
+        assert any("request no cpu" in text for text in said)

@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from slack.cluster.labels import API_VERSION
@@ -180,6 +180,18 @@ def test_a_buffer_of_a_workload_gets_as_many_placeholders_whatever_else_runs(
     assert abs(mirrors - wanted) <= 1 or named
 
 
+@SLOWLY
+@example((100, 1000), 25, 2)
+@example((30, 37), 700, 16)
+@given(SIZES, st.sampled_from([25, 60, 200, 700]), st.sampled_from([2, 4, 16]))
+def test_many_small_placeholders_are_as_much_as_theirs_on_nodes_without_pods(size: Size, count: int, cpu: int) -> None:
+    """Rounding each of them up adds no more than one."""
+    requests = {"cpu": f"{size[0]}m", "memory": f"{size[1]}M"}
+    item, _, _ = migrated([pause("op", count, requests)], [node(f"n{i}", str(cpu), "64Gi") for i in range(3)])
+    for (kept, one), each in zip(planned(item), (size[0], size[1] * 10**6), strict=True):
+        assert abs(kept - count * each) <= max(one, each)
+
+
 def test_a_ceiling_below_one_real_pod_is_told_with_both_amounts() -> None:
     """Pods of another ratio than the placeholders: 2 x 100m and 64Mi hold none of them."""
     ladder = proportional("op", ladder={"coresToReplicas": [[1, 2]]})
@@ -230,6 +242,6 @@ def test_two_targets_of_other_ratios_keep_no_more_of_each_resource_than_is_named
         unit = (1, 1 << 20)[r]
         theirs, largest = replicas * sum(own[r] for own in sizes) * unit, max(one, *(own[r] * unit for own in sizes))
         third = 4 / 3 if replicas > 82 else 1.0  # named by the line's own warning
-        assert kept <= theirs * more.get(name, 1.1) * third + largest
+        assert kept <= theirs * more.get(name, 1.0) * third + largest
         assert name not in more or f"{more[name]:.2f} times their {name}" in said
         assert kept >= theirs - largest or "keeps less of the other" in said

@@ -162,6 +162,8 @@ def _objects(document: Any, where: str) -> Iterator[Json]:
             yield from _objects({**named, **item} if isinstance(item, dict) else item, f"{where} items[{index}]")
         return
     metadata = document.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("generateName"), str):
+        metadata = document["metadata"] = {"name": metadata["generateName"].rstrip("-."), **metadata}
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise UserError(f"{where}: metadata.name: is missing")
     for field in ("spec", "data", "template"):
