@@ -10,6 +10,7 @@ from importlib import metadata
 from pydantic import ValidationError
 
 from slack.cluster import wire
+from slack.cluster.classes import KNOWN_TAINTS
 from slack.cluster.labels import ANNOTATION_BUILT_IN_POLICY, FIELD_MANAGER, LABEL_MANAGED_BY, MANAGED_BY
 from slack.cluster.node_prices import NO_PRICES
 from slack.kube.apply import Writer
@@ -84,7 +85,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     connection = _connect(settings, stopping, metrics)
     said = {ANNOTATION_BUILT_IN_POLICY: str(settings.built_in_policy).lower()}
     context = ProcessContext(settings, connection, stopping, component=COMPONENT, lease_annotations=said)
-    view = ClusterView(settings.namespace, context.wake.touch)
+    view = ClusterView(settings.namespace, context.wake.touch, taint_keys=settings.transient_taints or KNOWN_TAINTS)
     scales = ScaleSink(context.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
     releasing, claims_watch = _releasing(settings, context, view, extras)

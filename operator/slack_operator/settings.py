@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from slack.cluster.classes import TaintKeys
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.node_prices import NodePrices
 from slack.process.settings import NoValue, setting
 from slack.process.shared_settings import LeadingSettings, leader_elect_setting, lease_name_setting, namespace_setting
-from slack.process.slack_values import fields, prices, rate
+from slack.process.slack_values import fields, prices, rate, taint_keys
 from slack.process.values import address, choice, duration, host_port, is_loopback, load_watcher_url, path, switch, text
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -170,6 +171,15 @@ class OperatorSettings(LeadingSettings):
         "MarkerPod replaces all unbound placeholders.",
         metavar="WAY",
         chart="operator.releaseNodes",
+    )
+    transient_taints: TaintKeys | None = setting(
+        None,
+        taint_keys,
+        "Keys of further taints that go once a node is up, with commas: KEY, BEGIN* for all that begin so, !KEY for "
+        "one that lasts though its name is known. Pods on such nodes stay in the base, and nobody is told to tolerate "
+        "the taint.",
+        metavar="KEYS",
+        chart="operator.transientTaints",
     )
     rescue_stuck_preemptors: bool = setting(
         True,

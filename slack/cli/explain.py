@@ -6,7 +6,16 @@ import typer
 
 from slack.cli.inputs.dry_run import gather
 from slack.cli.inputs.flag_values import rate
-from slack.cli.inputs.flags import At, Context, Kubeconfig, MinRate, PlaceholderNamespace, PolicyFiles, SnapshotFile
+from slack.cli.inputs.flags import (
+    At,
+    Context,
+    Kubeconfig,
+    MinRate,
+    PlaceholderNamespace,
+    PolicyFiles,
+    SnapshotFile,
+    TransientTaints,
+)
 from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 
@@ -26,6 +35,7 @@ def explain(
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
+    transient_taints: TransientTaints = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -48,7 +58,16 @@ def explain(
     from slack.planner.explain import target
 
     wanted = target(kind, rest, namespace)
-    inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace, quotas_of=namespace)
+    inputs = gather(
+        filename or [],
+        snapshot,
+        kubeconfig,
+        context,
+        at,
+        placeholder_namespace,
+        quotas_of=namespace,
+        transient_taints=transient_taints,
+    )
     if inputs.built_in:
         typer.echo(
             "note: there is no SlackPolicy: the answer is for the built-in one, which needs --built-in-policy", err=True

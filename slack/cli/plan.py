@@ -14,6 +14,7 @@ from slack.cli.inputs.flags import (
     PolicyFiles,
     PricesFile,
     SnapshotFile,
+    TransientTaints,
 )
 from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
 from slack.process.exit_codes import INFEASIBLE
@@ -26,6 +27,7 @@ def plan(
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
+    transient_taints: TransientTaints = "",
     prices: PricesFile = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -47,7 +49,16 @@ def plan(
         resource-slack plan --context prod --extra-capacity-min-rate 0.2 --prices prices.yaml
     """
     default_rate = rate(extra_capacity_min_rate)
-    inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace, prices)
+    inputs = gather(
+        filename or [],
+        snapshot,
+        kubeconfig,
+        context,
+        at,
+        placeholder_namespace,
+        prices,
+        transient_taints=transient_taints,
+    )
     result = inputs.plan(default_rate)
     if prices is not None:
         from slack.planner.domain.costs import fits_no_node

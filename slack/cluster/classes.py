@@ -8,7 +8,7 @@ Parsing of what the API sends is in `slack.cluster.constraints`; this module is 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 DECLARED = "status.declaredFeatures/"
@@ -69,7 +69,8 @@ _STARTUP_KEYS = frozenset(
 """Further such taints, of Istio, Cluster API, Deckhouse and Gardener."""
 _AGENT_NAME = "/agent-not-ready"
 """The name that Cilium and CSI drivers give theirs, each with its own prefix: node.cilium.io/, ebs.csi.aws.com/. No
-other end of a key is a convention: a taint that an owner calls `database-not-ready` may stay for good."""
+other end of a key is a convention: a taint that an owner calls `database-not-ready` may stay for good. Its age does not
+tell: Cilium's comes back on old nodes. `TaintKeys` has what an owner says."""
 
 _LEAVING = "aws-node-termination-handler/"
 """Before the reason why AWS takes a node away, or may: spot-itn, asg-lifecycle-termination and others."""
@@ -102,6 +103,58 @@ def keeps_from_scheduling(key: str) -> bool:
     known = key in NOT_SCHEDULABLE_TAINTS or _is_leaving(key)
     return known or (key.startswith(_NODES_OWN) and key not in LIFECYCLE_TAINTS and not is_startup(key))
 
+
+_TAINT_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_TAINT_KEYS_BEGIN = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9_.]*(/[-A-Za-z0-9_.]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class TaintKeys:
+    """Which taints are transient: those that are known here, and what an owner says of others."""
+
+    startup: tuple[str, ...] = ()
+    """Keys of an owner's own taints that go once a node is up; one that ends with `*` stands for all that begin so."""
+    lasting: tuple[str, ...] = ()
+    """Keys of taints that stay, though their name is that of a transient one."""
+
+    @classmethod
+    def parse(cls, entries: Iterable[str]) -> "TaintKeys":
+        """Read KEY, the beginning of keys as BEGIN*, and !KEY for a taint that lasts.
+
+        Raises:
+            ValueError: for what is none of these.
+        """
+        startup, lasting = list[str](), list[str]()
+        for entry in entries:
+            key, begin = entry.removeprefix("!"), entry.removesuffix("*")
+            stays = key != entry
+            form = _TAINT_KEYS_BEGIN if begin != entry else _TAINT_KEY
+            if not form.fullmatch(key.removesuffix("*")) or (stays and begin != entry):
+                raise ValueError(
+                    f"{entry!r} is no key of a taint such as example.com/agents-not-ready; a beginning of keys ends "
+                    "with *, as example.com/*, and ! before a key says that the taint lasts"
+                )
+            if stays and key.startswith(_NODES_OWN):
+                raise ValueError(f"{entry!r}: Kubernetes itself sets {key} and takes it away, so it never lasts")
+            (lasting if stays else startup).append(key)
+        return cls(tuple(dict.fromkeys(startup)), tuple(dict.fromkeys(lasting)))
+
+    def is_startup(self, key: str) -> bool:
+        """Say whether a taint keeps pods away only until its node is up: such a node is not ready."""
+        own = any(key.startswith(one[:-1]) if one.endswith("*") else key == one for one in self.startup)
+        return key not in self.lasting and (own or is_startup(key))
+
+    def is_transient(self, key: str) -> bool:
+        """Say whether a taint comes and goes with a node's life."""
+        return key not in self.lasting and (is_transient(key) or self.is_startup(key))
+
+    def keeps_from_scheduling(self, key: str) -> bool:
+        """Say whether a transient taint says that nothing more goes to a node, which may be ready."""
+        return key not in self.lasting and keeps_from_scheduling(key)
+
+
+KNOWN_TAINTS = TaintKeys()
+"""Without any of an owner."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 """What Go's strconv.ParseInt takes; Python's int() would also take blanks and underscores."""

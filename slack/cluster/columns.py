@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from slack.cluster import wire
-from slack.cluster.classes import NO_SELECTORS, NodeSelectors
+from slack.cluster.classes import KNOWN_TAINTS, NO_SELECTORS, NodeSelectors, TaintKeys
 from slack.cluster.columns_copy import ColumnsCopy, copied
 from slack.cluster.freshness import Freshness
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL, is_excluded, role_of, workload_of
@@ -78,8 +78,15 @@ class ClusterColumns:
         plan(columns.snapshot(now), ...)
     """
 
-    def __init__(self, placeholder_namespace: str, window_seconds: float = WINDOW_SECONDS) -> None:
+    def __init__(
+        self,
+        placeholder_namespace: str,
+        window_seconds: float = WINDOW_SECONDS,
+        taint_keys: TaintKeys = KNOWN_TAINTS,
+    ) -> None:
         self.placeholder_namespace = placeholder_namespace
+        self.taint_keys = taint_keys
+        """Which taints of nodes are transient."""
         self.window_seconds = window_seconds
         self.changed = 0
         """Grows with every event that changes what a snapshot would show."""
@@ -171,7 +178,7 @@ class ClusterColumns:
             if version is None:
                 continue
             try:
-                facts = NodeFacts(node)
+                facts = NodeFacts(node, self.taint_keys)
             except ValueError as error:
                 self.keep_node(name, metadata.uid or "")
                 leave_out(InvalidObject("Node", metadata, error))

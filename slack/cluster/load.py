@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from slack.cluster import wire
+from slack.cluster.classes import KNOWN_TAINTS, TaintKeys
 from slack.cluster.columns import ClusterColumns, InvalidObject
 from slack.cluster.invalid_snapshot import WHOLE
 from slack.cluster.invalid_snapshot import InvalidSnapshot as InvalidSnapshot
@@ -43,6 +44,7 @@ def read_cluster(
     source: str,
     now: float,
     placeholder_namespace: str = DEFAULT_NAMESPACE,
+    taint_keys: TaintKeys = KNOWN_TAINTS,
     also: Callable[[str, str, Seen], None] = lambda path, kind, item: None,
     nodes_needed: Callable[[], bool] = lambda: True,
 ) -> ClusterColumns:
@@ -53,13 +55,14 @@ def read_cluster(
         source: the file's name, for messages.
         now: Unix seconds; arrivals are counted in the window before it.
         placeholder_namespace: where our placeholders are.
+        taint_keys: which taints of nodes are transient.
         also: gets every object too: its place, its kind, and itself. A large file is gone through once.
         nodes_needed: asked at the end where there are none: without templates of nodes there is nothing to plan.
 
     Raises:
         InvalidSnapshot: when anything of it cannot be read, or it has no nodes.
     """
-    columns = ClusterColumns(placeholder_namespace)
+    columns = ClusterColumns(placeholder_namespace, taint_keys=taint_keys)
     counts: dict[str, int] = {}
     data = _utf8(data, source)
     for path, kind, item in listed(data) or _decoded(data, source):

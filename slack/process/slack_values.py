@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from slack.cluster.classes import TaintKeys
 from slack.cluster.node_prices import NodePrices, parse_prices
 from slack.cluster.rates import MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.process.values import Parse
@@ -32,6 +33,13 @@ def rate(value: object) -> float:
     if number > MOST_WITHOUT_CEILING:
         raise ValueError(f"{value!r}: {NEEDS_CEILING}; a flag has no ceiling, so write it into a SlackPolicy")
     return float(number)
+
+
+def taint_keys(value: object) -> TaintKeys | None:
+    """Parse keys of taints with commas between them, or a list of them; None where there are none."""
+    entries = value if isinstance(value, list | tuple) else str(value).split(",")
+    found = [str(entry).strip() for entry in entries if str(entry).strip()]
+    return TaintKeys.parse(found) if found else None
 
 
 def prices(value: object) -> NodePrices | None:

@@ -1,14 +1,20 @@
 """Taints that come and go with a node's life: what runs there stays in the base, and no toleration is advised."""
 
+import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.cluster.classes import LIFECYCLE_TAINTS
-from tests.cluster.build import node
+from slack.cluster.classes import KNOWN_TAINTS, LIFECYCLE_TAINTS
+from slack.cluster.columns import ClusterColumns
+from slack.planner.plan import plan
+from slack.process.slack_values import taint_keys
+from tests.cases import run_for_each
+from tests.cluster.build import NAMESPACE, NOW, apply, node
 from tests.examples import examples
-from tests.planner.scenes import as_existing, plan_of, replicas, snapshot_of
+from tests.planner.scenes import as_existing, plan_of, policy_of, replicas, snapshot_of
 
 TRANSIENT = st.sampled_from(
     [
@@ -118,3 +124,37 @@ def test_a_taint_of_an_owner_lasts_whatever_its_name_ends_with(domain: str, befo
     assert plan_of(*nodes, *pods).base[0] == 2000
     own = [{"key": taint["key"], "value": "yes"}]
     assert plan_of(*nodes, *pods, tolerations=own).base[0] == 6000
+
+
+@run_for_each(
+    ("entries", "key", "transient"),
+    [
+        ("", "team.example/db-not-ready", False),
+        ("team.example/db-not-ready", "team.example/db-not-ready", True),
+        ("team.example/*, other", "team.example/db-not-ready", True),
+        ("team.example/d*", "team.example/other", False),
+        ("other", "other", True),
+        ("", "team.example/agent-not-ready", True),
+        ("!team.example/agent-not-ready", "team.example/agent-not-ready", False),
+        ("team.example/*,!team.example/pool", "team.example/pool", False),
+    ],
+)
+def test_an_owner_says_which_further_taints_are_transient_and_which_last(
+    entries: str, key: str, transient: bool
+) -> None:
+    nodes = [node("n1", "8", "32Gi", taints=[{"key": key, "effect": "NoSchedule"}]), node("n2", "8", "32Gi")]
+    columns = ClusterColumns(NAMESPACE, taint_keys=taint_keys(entries) or KNOWN_TAINTS)
+    apply(columns, "ADDED", *nodes, *replicas(4, "web", "1", "1Gi", node="n1"))
+    snapshot = columns.snapshot(NOW)
+    (item,) = plan(snapshot, [policy_of()], now=NOW).items
+    assert item.base[0] == (4000 if transient else 0)
+    assert snapshot.nodes.ready.tolist() == [not transient, True]
+
+
+@run_for_each(
+    "entries",
+    ["a b", "!team.example/*", "!", "*", "team.example/", "-a", "!node.kubernetes.io/unreachable", "TEAM.example/x"],
+)
+def test_what_is_no_key_of_a_taint_is_refused(entries: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(entries.strip())):
+        taint_keys(entries)

@@ -17,6 +17,7 @@ from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.learned_state import Histories, read_histories
 from slack.cli.inputs.objects import items
 from slack.cluster import wire
+from slack.cluster.classes import KNOWN_TAINTS, TaintKeys
 from slack.cluster.columns import ClusterColumns, InvalidObject
 from slack.cluster.identity import PLACEHOLDER, role_of
 from slack.cluster.labels import ACTIVATION_POOLS, API_VERSION, PRIORITY_CLASS
@@ -88,7 +89,13 @@ def _metadata(document: Any) -> Mapping[str, Any]:
 
 
 def from_file(
-    data: bytes, *, source: str, now: float, placeholder_namespace: str, nodes_needed: bool = True
+    data: bytes,
+    *,
+    source: str,
+    now: float,
+    placeholder_namespace: str,
+    taint_keys: TaintKeys = KNOWN_TAINTS,
+    nodes_needed: bool = True,
 ) -> DryRunCluster:
     """Read what kubectl has printed.
 
@@ -124,6 +131,7 @@ def from_file(
             source=source,
             now=now,
             placeholder_namespace=placeholder_namespace,
+            taint_keys=taint_keys,
             also=take,
             nodes_needed=without_templates,
         )
@@ -178,6 +186,7 @@ def from_api(
     *,
     now: float,
     placeholder_namespace: str,
+    taint_keys: TaintKeys = KNOWN_TAINTS,
     objectives_of: Iterable[str] = (),
     quotas_of: str | None = None,
 ) -> DryRunCluster:
@@ -188,6 +197,7 @@ def from_api(
         context: of it; None for the current one.
         now: Unix seconds.
         placeholder_namespace: where placeholders are, and what operators have learnt.
+        taint_keys: which taints of nodes are transient.
         objectives_of: policies that have an objective beside those in the cluster.
         quotas_of: a namespace whose ResourceQuotas are read too.
 
@@ -196,7 +206,7 @@ def from_api(
     """
     from slack.kube.paths import resource_path
 
-    columns = ClusterColumns(placeholder_namespace)
+    columns = ClusterColumns(placeholder_namespace, taint_keys=taint_keys)
     with api_server(kubeconfig, context) as connection, _objects_read():
         classes, sets = _fill_columns(connection, columns)
         policies = _slack_policies(connection)

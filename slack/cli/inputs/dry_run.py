@@ -19,6 +19,7 @@ from slack.cluster.node_prices import NO_PRICES
 
 if TYPE_CHECKING:
     from slack.cli.inputs.cluster import DryRunCluster
+    from slack.cluster.classes import TaintKeys
     from slack.cluster.node_prices import NodePrices
     from slack.cluster.snapshot import Snapshot
     from slack.cluster.wire import ResourceQuota
@@ -82,6 +83,7 @@ def gather(
     placeholder_namespace: str,
     prices: Path | None = None,
     quotas_of: str | None = None,
+    transient_taints: str = "",
 ) -> Inputs:
     """Read everything that the flags name, and the ResourceQuotas of a namespace.
 
@@ -93,12 +95,13 @@ def gather(
         raise UserError("--snapshot: give either a snapshot file or a cluster (--kubeconfig, --context), not both")
     if [*policy_files, snapshot, prices].count(STDIN) > 1:
         raise UserError("-: stdin can be read once only; put one of them into a file")
+    taint_keys = _taint_keys(transient_taints)
     known_prices = files.node_prices(prices) if prices is not None else NO_PRICES
     given = list(_policies(policy_files))  # first: a mistake in them is found before a large cluster is read
     if snapshot is not None:
-        seen = _cluster_of_file(snapshot, given, now, placeholder_namespace)
+        seen = _cluster_of_file(snapshot, given, now, placeholder_namespace, taint_keys)
     else:
-        seen = _live_cluster(kubeconfig, context, given, now, placeholder_namespace, quotas_of)
+        seen = _live_cluster(kubeconfig, context, given, now, placeholder_namespace, quotas_of, taint_keys)
     from slack.cli.inputs.forms import with_forms
     from slack.planner.objects.adoption import BUILT_IN
 
@@ -128,8 +131,18 @@ def gather(
     )
 
 
+def _taint_keys(text: str) -> "TaintKeys":
+    from slack.cluster.classes import KNOWN_TAINTS
+    from slack.process.slack_values import taint_keys
+
+    try:
+        return taint_keys(text) or KNOWN_TAINTS
+    except ValueError as error:
+        raise UserError(f"--transient-taints: {error}") from None
+
+
 def _cluster_of_file(
-    path: Path, policies: "Sequence[Policy]", now: float, placeholder_namespace: str
+    path: Path, policies: "Sequence[Policy]", now: float, placeholder_namespace: str, taint_keys: "TaintKeys"
 ) -> "DryRunCluster":
     from slack.cli.inputs import cluster
 
@@ -138,6 +151,7 @@ def _cluster_of_file(
         source=name_of(path),
         now=now,
         placeholder_namespace=placeholder_namespace,
+        taint_keys=taint_keys,
         nodes_needed=not any(policy.spec.node_templates for policy in policies),
     )
 
@@ -149,6 +163,7 @@ def _live_cluster(
     now: float,
     placeholder_namespace: str,
     quotas_of: str | None,
+    taint_keys: "TaintKeys",
 ) -> "DryRunCluster":
     from slack.cli.inputs import cluster
 
@@ -157,6 +172,7 @@ def _live_cluster(
         context,
         now=now,
         placeholder_namespace=placeholder_namespace,
+        taint_keys=taint_keys,
         objectives_of=[policy.name for policy in policies if policy.spec.objective is not None],
         quotas_of=quotas_of,
     )

@@ -35,6 +35,14 @@ PricesFile = Annotated[
         metavar="FILE",
     ),
 ]
+TransientTaints = Annotated[
+    str,
+    typer.Option(
+        "--transient-taints",
+        help="Keys of further taints that go once a node is up, as the operator's flag has them.",
+        metavar="KEYS",
+    ),
+]
 At = Annotated[
     str | None,
     typer.Option("--at", help="Plan for this instant (RFC 3339) instead of now, for schedules.", metavar="TIME"),

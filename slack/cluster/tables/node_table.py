@@ -16,10 +16,9 @@ from slack.cluster import wire
 from slack.cluster.classes import (
     DECLARED,
     DELETION_CANDIDATE_TAINT,
+    KNOWN_TAINTS,
     Taint,
-    is_startup,
-    is_transient,
-    keeps_from_scheduling,
+    TaintKeys,
 )
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
 from slack.cluster.requests import allocatable_amounts
@@ -37,7 +36,7 @@ class NodeFacts:
         "start_seconds", "taints", "uid",
     )  # fmt: skip
 
-    def __init__(self, node: wire.Node) -> None:
+    def __init__(self, node: wire.Node, known: TaintKeys = KNOWN_TAINTS) -> None:
         metadata, status = node.metadata, node.status
         taints = (node.spec.taints if node.spec else None) or ()
         keys = {taint.key for taint in taints if taint.effect in _KEEPING_AWAY}
@@ -50,13 +49,13 @@ class NodeFacts:
             sorted(
                 Taint(taint.key, taint.value or "", taint.effect)
                 for taint in taints
-                if taint.effect in _KEEPING_AWAY and not is_transient(taint.key)
+                if taint.effect in _KEEPING_AWAY and not known.is_transient(taint.key)
             )
         )
-        self.ready = ready_at is not None and not any(map(is_startup, keys))
+        self.ready = ready_at is not None and not any(map(known.is_startup, keys))
         self.schedulable = (
             not (node.spec is not None and node.spec.unschedulable)
-            and not any(map(keeps_from_scheduling, keys))
+            and not any(map(known.keeps_from_scheduling, keys))
             and metadata.deletion_timestamp is None
         )
         self.uid = metadata.uid or ""

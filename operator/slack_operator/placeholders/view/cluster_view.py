@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from slack.cluster import wire
+from slack.cluster.classes import KNOWN_TAINTS, TaintKeys
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL, LABEL_RELEASE
 from slack.cluster.room_copy import fits_on
@@ -96,10 +97,11 @@ class ClusterView:
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        taint_keys: TaintKeys = KNOWN_TAINTS,
     ) -> None:
         self.namespace = namespace
         self.lock = threading.RLock()
-        self.columns = ClusterColumns(namespace)
+        self.columns = ClusterColumns(namespace, taint_keys=taint_keys)
         self.sets: dict[str, wire.OwnReplicaSet] = {}
         self.placeholders: dict[str, wire.Pod] = {}
         self.priority_classes: dict[str, wire.PriorityClass] = {}
