@@ -47,17 +47,10 @@ def explain(
 
         resource-slack explain -n db sts/postgres --snapshot cluster.json -f policy.yaml -o wide
     """
-    kind, slash, rest = workload.partition("/")
-    if not slash and name is None:
-        kind, rest = "pod", workload
-    elif not slash:
-        rest = str(name)
-    elif name is not None or not rest:
-        raise UserError(f"{workload}: write KIND/NAME, such as deploy/api")
     from slack.planner.explain import explain as explained
     from slack.planner.explain import target
 
-    wanted = target(kind, rest, namespace)
+    wanted = target(*_kind_and_name(workload, name), namespace)
     inputs = gather(
         filename or [],
         snapshot,
@@ -90,6 +83,18 @@ def explain(
         typer.echo("\n".join(lines(found, whys(planned))))
         if output is OutputKind.WIDE and found.rooms:
             _print_rooms(found)
+
+
+def _kind_and_name(workload: str, name: str | None) -> tuple[str, str]:
+    """Return what `deploy/api`, `deploy api` or a pod's name mean."""
+    kind, slash, rest = workload.partition("/")
+    if not slash and name is None:
+        kind, rest = "pod", workload
+    elif not slash:
+        rest = str(name)
+    elif name is not None or not rest:
+        raise UserError(f"{workload}: write KIND/NAME, such as deploy/api")
+    return kind, rest
 
 
 def _print_rooms(found: "Explanation") -> None:
