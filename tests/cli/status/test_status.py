@@ -12,8 +12,11 @@ import pytest
 import yaml
 
 from slack.cli.status import observe
+from slack.cluster.labels import LABEL_HOLD, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE
+from slack.planner.model.cost import Cost
 from slack.planner.policy.spec import parse_policy
 from tests.cli.conftest import COMMAND, Run
+from tests.docs.pages import ROOT, blocks
 from tests.health.build import lease, policy
 from tests.kube.fake_api import FakeApi, Reply
 
@@ -274,3 +277,29 @@ def test_the_form_of_placeholders_is_said_with_its_reason(api: FakeApi, run: Run
     ) in lines
     machine = json.loads(run("status", "--kubeconfig", tmp_path / "config", "-o", "json").stdout)
     assert machine["policies"][0]["status"]["hold"] == shown["status"]["hold"]
+
+
+def test_the_readmes_example_is_what_the_command_prints(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    status = policy("default")["status"]
+    status["hold"] = {
+        "form": "Unbound",
+        "message": "Karpenter is there: NodePool default",
+        "since": "2026-11-27T09:12:44Z",
+    }
+    status["cost"] = {"text": str(Cost(nodes=0.4, per_hour=0.115, currency="EUR"))}
+    status["summary"]["rate"] = "10%"
+    del status["displaced"]
+    api.put(f"{POLICIES}/default", metadata={"name": "default", "generation": 1}, spec={}, status=status)
+    api.put(LEASE, **lease(holder="resource-slack-7d9f8b6c5-x2x4z_1", now=datetime.now(UTC)))
+    labels = {LABEL_PLACEHOLDER: "true", LABEL_HOLD: "Unbound", LABEL_POLICY: "default", LABEL_SHAPE: "c3cd"}
+    for number in range(3):
+        name = f"slack-default-c3cd-{number}"
+        spec = {"schedulerName": "resource-slack.io/unbound"}
+        metadata = {"name": name, "namespace": "resource-slack", "labels": labels}
+        api.put(f"/api/v1/namespaces/resource-slack/pods/{name}", metadata=metadata, spec=spec, status={})
+    found = run("status", "--kubeconfig", tmp_path / "config")
+    assert found.code == 0, found.stderr
+    (example,) = [body for body in blocks(ROOT / "README.md", "") if body.startswith("$ kubectl slack status\n")]
+    assert (
+        example.partition("\n")[2].rstrip() == "\n".join(line.rstrip() for line in found.stdout.splitlines()).rstrip()
+    )
