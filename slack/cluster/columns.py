@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from slack.cluster import wire
 from slack.cluster.classes import KNOWN_TAINTS, NO_SELECTORS, NodeSelectors, TaintKeys
+from slack.cluster.column_tables import WINDOW_SECONDS, ColumnTables
 from slack.cluster.columns_copy import ColumnsCopy, copied
 from slack.cluster.freshness import Freshness
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL, is_excluded, role_of, workload_of
@@ -17,26 +18,18 @@ from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.room_copy import RoomCopy, copied_room
 from slack.cluster.snapshot import Snapshot
 from slack.cluster.snapshot_builder import SnapshotBuilder
-from slack.cluster.tables.avoiding_daemons import AvoidingDaemons
-from slack.cluster.tables.interning import LONGEST_RESERVE, ConstraintTable, RequestTable, Resources, grown
+from slack.cluster.tables.interning import LONGEST_RESERVE
 from slack.cluster.tables.kind_table import (
     BY_CLASS,
-    Arrivals,
     KindKey,
-    KindTable,
     KindText,
     gang_of,
     unchecked_of,
 )
-from slack.cluster.tables.label_sets import LabelSets
-from slack.cluster.tables.marker_table import MarkerTable
-from slack.cluster.tables.node_table import NodeFacts, NodeTable
-from slack.cluster.tables.placeholder_table import PlaceholderTable
-from slack.cluster.tables.pod_table import GONE, NONE, PodState, PodTable
-from slack.cluster.tables.reserved_table import ReservedTable
+from slack.cluster.tables.node_table import NodeFacts
+from slack.cluster.tables.pod_table import GONE, NONE, PodState
 from slack.errors import InvalidInput
 
-WINDOW_SECONDS = 21_600.0
 _FINISHED = ("Succeeded", "Failed")
 _NO_SPEC = wire.PodSpec()
 _NO_STATUS = wire.PodStatus()
@@ -68,7 +61,7 @@ def _whole_seconds(created_seconds: float | None) -> int:
     return int(created_seconds) if created_seconds < _LAST_SECOND else _LAST_SECOND
 
 
-class ClusterColumns:
+class ClusterColumns(ColumnTables):
     """Nodes, pods, workloads, priority classes and namespaces as columns.
 
     Usage:
@@ -84,31 +77,9 @@ class ClusterColumns:
         window_seconds: float = WINDOW_SECONDS,
         taint_keys: TaintKeys = KNOWN_TAINTS,
     ) -> None:
-        self.placeholder_namespace = placeholder_namespace
+        super().__init__(placeholder_namespace, window_seconds)
         self.taint_keys = taint_keys
         """Which taints of nodes are transient."""
-        self.window_seconds = window_seconds
-        self.changed = 0
-        """Grows with every event that changes what a snapshot would show."""
-        self.resources = Resources()
-        self.requests = RequestTable(self.resources)
-        self.constraints = ConstraintTable()
-        self.kinds = KindTable(self.requests, self.constraints)
-        self.arrivals = Arrivals(self.kinds, window_seconds)
-        self.nodes = NodeTable(self.resources)
-        self.pods = PodTable()
-        self.label_sets = LabelSets()
-        self.daemons = AvoidingDaemons(self.constraints)
-        self.reserved = ReservedTable(self.requests, self.constraints)
-        self.priorities: dict[str, tuple[int, bool]] = {}
-        """Value and whether its pods may preempt, by class name."""
-        self._namespaces: dict[str, Mapping[str, str]] = {}
-        """Labels by name."""
-        self._namespaces_copied: Mapping[str, Mapping[str, str]] | None = None
-        self.placeholders = PlaceholderTable()
-        self.markers = MarkerTable()
-        self.required_labels: frozenset[str] = frozenset()
-        self.node_selectors = NO_SELECTORS
         self._pod_freshness = Freshness()
         self._node_freshness = Freshness()
         self._unseen_pods: list[str] = []
@@ -234,12 +205,6 @@ class ClusterColumns:
         self._namespaces_copied = None
         self.changed += 1
 
-    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
-        """Return the labels of each namespace, the same value while none changes."""
-        if self._namespaces_copied is None:
-            self._namespaces_copied = dict(self._namespaces)
-        return self._namespaces_copied
-
     def begin_pods(self) -> None:
         """Start a re-list: pods that are not applied until `end_pods` will be dropped."""
         self._pod_freshness.begin()
@@ -358,13 +323,13 @@ class ClusterColumns:
                 copy = columns.copy()
             snapshot = columns.build(copy, now, lock)
         """
-        self._settle_resources()
+        self.settle_resources()
         self._copied = copied(self, self._copied)
         return self._copied
 
     def room_copy(self) -> RoomCopy:
         """Copy what is free where and which placeholders stand there; quicker than `copy`, and apart from it."""
-        self._settle_resources()
+        self.settle_resources()
         self._room_copied = copied_room(self, self._room_copied)
         return self._room_copied
 
@@ -375,17 +340,6 @@ class ClusterColumns:
             with lock:
                 self.kinds.found(examples)
         return snapshot
-
-    def _settle_resources(self) -> None:
-        """Let the columns follow what nodes have."""
-        old, new = self.resources.settle()
-        if old or new:
-            self.requests.resettle(old, new)
-            role, node, requests = (
-                cells[: self.pods.size] for cells in (self.pods.role, self.pods.node, self.pods.requests)
-            )
-            vectors = grown(self.requests.matrix, 0, len(self.resources.names))[:, list(new.values())]
-            self.nodes.resettle(old, new, role, node, vectors.take(requests, axis=0, mode="clip"))
 
     def _put_pod(self, row: int | None, key: str, uid: int, pod: wire.Pod, *, new: bool) -> tuple[int, int]:
         """Write what a pod contributes now; return its row and its role.

@@ -6,13 +6,14 @@ same; kinds come as what has changed since then. So copies are made one after th
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.avoidance import AvoidingPods
 from slack.cluster.classes import Constraints, NodeSelectors
+from slack.cluster.column_tables import ColumnTables
 from slack.cluster.labels import LABEL_RELEASE
 from slack.cluster.snapshot import Amounts, BoolArray, IndexArray, IntArray
 from slack.cluster.tables.interning import Needs
@@ -20,9 +21,6 @@ from slack.cluster.tables.kind_table import KindRow
 from slack.cluster.tables.node_table import NodeFacts
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.cluster.tables.reserved_table import ReservedRecord, WorkloadKey
-
-if TYPE_CHECKING:
-    from slack.cluster.columns import ClusterColumns
 
 
 class NodesCopy(NamedTuple):
@@ -114,7 +112,7 @@ class ColumnsCopy(NamedTuple):
     daemon_count: IntArray
 
 
-def copied(columns: "ClusterColumns", before: ColumnsCopy | None) -> ColumnsCopy:
+def copied(columns: ColumnTables, before: ColumnsCopy | None) -> ColumnsCopy:
     """Copy the columns; `before` is the last copy."""
     kinds, pods, nodes = columns.kinds, columns.pods, columns.nodes
     changes, kinds.changes = kinds.changes, {}
@@ -150,7 +148,7 @@ def copied(columns: "ClusterColumns", before: ColumnsCopy | None) -> ColumnsCopy
     )
 
 
-def nodes_copy(columns: "ClusterColumns", before: NodesCopy | None) -> NodesCopy:
+def nodes_copy(columns: ColumnTables, before: NodesCopy | None) -> NodesCopy:
     """Copy what changes with nodes only; the copy before while nothing has."""
     nodes = columns.nodes
     # A row of a node that is not known may come without a new version.
@@ -160,7 +158,7 @@ def nodes_copy(columns: "ClusterColumns", before: NodesCopy | None) -> NodesCopy
     return NodesCopy(version, list(nodes.names), list(nodes.facts), nodes.known.copy(), nodes.allocatable.copy())
 
 
-def _requests(columns: "ClusterColumns", before: RequestsCopy | None) -> RequestsCopy:
+def _requests(columns: ColumnTables, before: RequestsCopy | None) -> RequestsCopy:
     requests = columns.requests
     version = (requests.version, columns.resources.version)
     if before is not None and before.version == version:
@@ -168,7 +166,7 @@ def _requests(columns: "ClusterColumns", before: RequestsCopy | None) -> Request
     return RequestsCopy(version, requests.matrix[: requests.capacity].copy(), dict(requests.unoffered))
 
 
-def _reserved(columns: "ClusterColumns", before: ReservedCopy | None) -> ReservedCopy:
+def _reserved(columns: ColumnTables, before: ReservedCopy | None) -> ReservedCopy:
     reserved, constraints = columns.reserved, columns.constraints
     if before is not None and before.version == reserved.version:
         return before
@@ -177,19 +175,19 @@ def _reserved(columns: "ClusterColumns", before: ReservedCopy | None) -> Reserve
     return ReservedCopy(reserved.version, list(reserved.records.items()), texts)
 
 
-def _placeholders(columns: "ClusterColumns", before: PlaceholdersCopy | None) -> PlaceholdersCopy:
+def _placeholders(columns: ColumnTables, before: PlaceholdersCopy | None) -> PlaceholdersCopy:
     placeholders = columns.placeholders
     if before is not None and before.version == placeholders.version:
         return before
     return PlaceholdersCopy(placeholders.version, list(placeholders.rows.values()))
 
 
-def _marked_rows(columns: "ClusterColumns") -> tuple[int, ...]:
+def _marked_rows(columns: ColumnTables) -> tuple[int, ...]:
     rows = (columns.nodes.rows.get(marker.node, -1) for marker in columns.markers.rows.values() if marker.releases)
     return tuple(sorted({row for row in rows if row >= 0}))
 
 
-def needs_copy(columns: "ClusterColumns", before: NeedsCopy | None) -> NeedsCopy:
+def needs_copy(columns: ColumnTables, before: NeedsCopy | None) -> NeedsCopy:
     """Copy which labels matter; the copy before while the same do."""
     version = (columns.constraints.needs_version, columns.required_labels, columns.node_selectors)
     if before is not None and before.version == version:

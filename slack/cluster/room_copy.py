@@ -6,18 +6,16 @@ columns hold the lock for these functions only.
 """
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.classes import NODE_NAME, Constraints, NodeClass, admits
+from slack.cluster.column_tables import ColumnTables
 from slack.cluster.columns_copy import NeedsCopy, NodesCopy, needs_copy, nodes_copy
 from slack.cluster.snapshot import Amounts, BoolArray, IndexArray, IntArray
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
-
-if TYPE_CHECKING:
-    from slack.cluster.columns import ClusterColumns
 
 
 class PlaceholderColumns(NamedTuple):
@@ -54,7 +52,7 @@ class RoomCopy(NamedTuple):
     placeholders: PlaceholderColumns
 
 
-def copied_room(columns: "ClusterColumns", before: RoomCopy | None) -> RoomCopy:
+def copied_room(columns: ColumnTables, before: RoomCopy | None) -> RoomCopy:
     """Copy the columns; `before` is the last such copy."""
     nodes = columns.nodes
     return RoomCopy(
@@ -67,7 +65,7 @@ def copied_room(columns: "ClusterColumns", before: RoomCopy | None) -> RoomCopy:
     )
 
 
-def nodes_of(columns: "ClusterColumns", workloads: Collection[str]) -> Mapping[str, frozenset[str]]:
+def nodes_of(columns: ColumnTables, workloads: Collection[str]) -> Mapping[str, frozenset[str]]:
     """Return the names of the nodes on which workloads have pods, by key as `shop/deploy/api`."""
     found: dict[str, frozenset[str]] = {}
     kinds: dict[str, list[int]] = {}
@@ -83,7 +81,7 @@ def nodes_of(columns: "ClusterColumns", workloads: Collection[str]) -> Mapping[s
     return found
 
 
-def fits_on(columns: "ClusterColumns", node: str, requests: Amounts, constraints: Constraints) -> bool:
+def fits_on(columns: ColumnTables, node: str, requests: Amounts, constraints: Constraints) -> bool:
     """Say whether one pod more would fit onto a node as it is: its requests, its selectors and the node's taints.
 
     What other pods decide (affinity among pods, spread, ports, volumes) is not looked at.
@@ -107,7 +105,7 @@ def fits_on(columns: "ClusterColumns", node: str, requests: Amounts, constraints
     return True
 
 
-def _placeholders(columns: "ClusterColumns") -> PlaceholderColumns:
+def _placeholders(columns: ColumnTables) -> PlaceholderColumns:
     pods, own = columns.pods, columns.placeholders
     rows = np.fromiter(own.rows, dtype=np.int64, count=len(own.rows))
     return PlaceholderColumns(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.classes import NodeClass, admits
-from slack.cluster.columns import WINDOW_SECONDS
+from slack.cluster.column_tables import WINDOW_SECONDS
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray
 from slack.cluster.together import BUCKET_SECONDS, NEVER, mark_of, until_of
 from slack.simulator.model.kinds import Kinds, PodKind, PodRole
