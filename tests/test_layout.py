@@ -59,3 +59,15 @@ def test_the_license_is_apache_2() -> None:
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text
     assert "Version 2.0, January 2004" in text
+
+
+def test_the_view_is_locked_by_its_package_alone_and_nothing_of_it_is_set_from_outside() -> None:
+    package = ROOT / "operator" / "slack_operator"
+    outside = [
+        f"{path.relative_to(ROOT)}: {found}"
+        for folder in ("placeholders", "burst_eviction", "web")
+        for path in (package / folder).rglob("*.py")
+        if "view" not in path.relative_to(package).parts
+        for found in re.findall(r"view\.(?:lock\b|\w+(?: = |\.\w+ = ).*)", path.read_text())
+    ]
+    assert outside == []

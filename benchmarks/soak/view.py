@@ -22,7 +22,6 @@ from slack_operator.placeholders.policies import DesiredPolicies
 from slack_operator.placeholders.report.saved_waits import SavedWaits
 from slack_operator.placeholders.view.cluster_view import ClusterView
 from slack_operator.placeholders.view.instant_starts import InstantRatio
-from slack_operator.placeholders.view.owners import Owners
 from slack_operator.placeholders.view.sinks import NodeSink, OwnSetSink, PodSink, WorkloadSink
 
 TURN_SECONDS: Final = 600.0
@@ -49,7 +48,7 @@ class ViewWeek:
         self._groups: deque[int] = deque()
         self._view = ClusterView(_NAMESPACE, lambda: None, clock=lambda: self._now, wall=self._wall)
         self._view.columns = ClusterColumns(_NAMESPACE, _WINDOW_SECONDS)
-        self._view.owners = Owners()
+        self._view.follow_owners(lambda: None)
         self._desired = DesiredPolicies(lambda: None)
         self._ratio, self._spared = InstantRatio(), SavedWaits()
         self._nodes, self._pods, self._own = NodeSink(self._view), PodSink(self._view), OwnSetSink(self._view)

@@ -120,7 +120,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
         registry=metrics.registry,
         unreadable=metrics.unreadable,
         unready=watches.stale,
-        whole=lambda: {"nodes": len(view.columns.nodes.rows)},
+        whole=lambda: {"nodes": view.node_count()},
         servers=() if board is None else (_page(settings, board, web_token, load, view),),
         workers=(
             unbound,
@@ -205,7 +205,7 @@ def _actuator(settings: OperatorSettings, context: ProcessContext, view: Cluster
         may_write=context.leadership.may_write,
         expectations=view,
         clock=time.monotonic,
-        is_lent=view.is_lent,
+        is_suspended=view.is_suspended,
         progress=context.heart.beat,
     )
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from slack.cluster.room_copy import nodes_of
 from slack.planner.burst_eviction.capacity import ClusterCapacity
 from slack.planner.burst_eviction.capacity_builder import ClusterCapacityBuilder
 from slack.planner.burst_eviction.choice import EvictionChoice, choose_evictions
@@ -35,7 +34,6 @@ from slack_operator.burst_eviction.policy_scopes import PolicyScopes, policy_sco
 from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
 from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.view.cluster_view import ClusterView, Observation
-from slack_operator.placeholders.view.owners import Owners
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +69,7 @@ class BurstEvictor:
         Args:
             view: is watched from here on for owners, too.
             suspender: deletes placeholders and suspends their ReplicaSets.
-            telling: of bursts that are over.
+            reporter: tells of bursts that are over.
             may_write: whether this process leads.
             stale: says what of the view is missing.
             wake: has the loop plan soon.
@@ -98,8 +96,7 @@ class BurstEvictor:
         self._stopping = threading.Event()
         heart = Heartbeat("the thread that makes way", TURN_SECONDS)
         self._thread = SupervisedThread(self._run, name="making-way", heart=heart)
-        self._owners = view.owners = Owners()
-        view.on_unplaced = self._see_unplaced
+        view.follow_owners(self._see_unplaced)
 
     def start(self) -> None:
         """Begin."""
@@ -124,7 +121,7 @@ class BurstEvictor:
         self._scopes = policy_scopes_of(planned_policies, plans, observation.priority_classes, observation.snapshot)
         if NO_CLASS in observation.priority_classes and self._outages.is_new(NO_CLASS):
             log.warning("no way is made while there is a PriorityClass %s: delete it", NO_CLASS)
-        if self._view.columns.nodes.version != self._warm or self._evictable_count() > self._ready_for:
+        if self._view.nodes_version != self._warm or self._evictable_count() > self._ready_for:
             self._see_unplaced()
 
     def _see_unplaced(self) -> None:
@@ -169,9 +166,7 @@ class BurstEvictor:
         """Return how many placeholders may have to leave: none where all are unbound."""
         if self._scopes is None or not self._scopes.by_policy:
             return 0
-        with self._view.lock:
-            pods = list(self._view.placeholders.values())
-        return sum(bool(pod.spec and pod.spec.node_name) for pod in pods)
+        return self._view.bound_placeholder_count()
 
     def run_cycle(self) -> float | None:
         """Do what is due; return the seconds until something is due again, None when nothing is."""
@@ -193,32 +188,23 @@ class BurstEvictor:
             self._reporter.report_finished(burst, self._scopes.by_policy if self._scopes is not None else {})
         if self._suspender.resume_unneeded(self._tracker.sets):
             self._wake()
-        self._view.unplaced.awaited = frozenset(self._tracker.open)
+        self._view.await_bursts(self._tracker.open)
 
     def _follow(self, now: float) -> None:
         """See what has come of earlier bursts."""
         self._suspender.forget_gone(now)
-        with self._view.lock:
-            placed = self._view.unplaced.take_placed()
-            growing = self._view.unplaced.growing.keys()
-            grown = [
-                key for key in self._tracker.open if key.startswith(_GROWTH) and key[len(_GROWTH) :] not in growing
-            ]
-            waiting: dict[str, float] = {}
-            to_come = {_GROWTH + uid for uid in growing}
-            if self._tracker.open:
-                for own in reversed(self._view.unplaced.pods.values()):
-                    waiting[own.asked.key] = own.since
-                to_come |= {known.promise.key for known in self._owners.outstanding(now)}
-        for pod in placed:
+        progress = self._view.take_burst_progress(now, with_waiting=bool(self._tracker.open))
+        growing = {_GROWTH + uid for uid in progress.growing}
+        grown = [key for key in self._tracker.open if key.startswith(_GROWTH) and key not in growing]
+        for pod in progress.placed:
             if pod.node:
                 self._tracker.record_first_pod(pod.key, now - pod.waited)
                 self._tracker.record_placed(pod.key, now, nominated=pod.nominated)
         for key in grown:
             self._tracker.record_placed(key, now, nominated=False)
-        for key, since in waiting.items():
+        for key, since in progress.waiting.items():
             self._tracker.record_first_pod(key, since)
-        self._tracker.update_waiting(waiting, to_come, now)
+        self._tracker.update_waiting(progress.waiting, growing | progress.promised, now)
 
     def _evict_for_bursts(self, now: float) -> bool:
         """Let placeholders leave for the pods that lack room; whether there may be more to do."""
@@ -231,16 +217,12 @@ class BurstEvictor:
             or self._suspender.is_backing_off(now)
         ):
             return False
-        with self._view.lock:
-            unplaced = self._view.unplaced
-            pods, growing = list(unplaced.pods.values()), list(unplaced.growing.values())
-            promised = self._owners.outstanding(now)
-            namespaces = {known.promise.namespace for known in promised}
-            admitting = AdmissionLimits(self._view.quotas.of(namespaces), self._view.limit_ranges.of(namespaces))
-            where = nodes_of(self._view.columns, keys_with_anti_affinity(promised))
-        growing = [own for own in growing if self._tracker.is_allowed(_GROWTH + own.uid, own.namespace, now)]
+        demand = self._view.unplaced_demand(now, keys_with_anti_affinity)
+        pods, promised, where = demand.pods, demand.promised, demand.nodes_of
+        admitting = AdmissionLimits(demand.quotas, demand.limit_ranges)
+        growing = [own for own in demand.growing if self._tracker.is_allowed(_GROWTH + own.uid, own.namespace, now)]
         if len(pods) + sum(known.left for known in promised) < 2 and not growing:
-            if self._view.columns.nodes.version != self._warm:
+            if self._view.nodes_version != self._warm:
                 self._capacity((), scopes)
             return False
         wanted = gather_bursts(pods, promised, scopes, partial(self._tracker.is_allowed, now=now), admitting, where)
@@ -257,9 +239,7 @@ class BurstEvictor:
         return self._serve_bursts(capacity, wanted, now)
 
     def _capacity(self, wanted: Sequence[OwnedBurst], scopes: PolicyScopes) -> ClusterCapacity:
-        with self._view.lock:
-            copy = self._view.columns.room_copy()
-            self._warm = self._view.columns.nodes.version
+        copy, self._warm = self._view.capacity_copy()
         asked = [own.burst.constraints for own in wanted]
         capacity = self._builder.room(copy, asked, scopes.priorities, self._view.wall())
         return capacity.without(self._suspender.deleted_uids)

@@ -1,14 +1,12 @@
 """Suspends ReplicaSets while their placeholders are evicted: stops them, deletes placeholders, lowers the count.
 
 `BurstEvictor` uses it. While a ReplicaSet is suspended, the planning loop sees it as it was before and writes nothing
-to it. After it is resumed, the next plan finds the count too low and raises it. Owned by the evictor's thread; what it
-changes in the view it changes under the view's lock.
+to it. After it is resumed, the next plan finds the count too low and raises it. Owned by the evictor's thread.
 """
 
 import logging
 from collections.abc import Callable, Collection, Sequence, Set
 
-from slack.cluster.identity import owner_name
 from slack.cluster.labels import PRIORITY_CLASS
 from slack.cluster.wire import OwnReplicaSet, Pod
 from slack.kube.retry import RetryBackoff
@@ -73,13 +71,12 @@ class ReplicaSetSuspender:
 
     def forget_gone(self, now: float) -> None:
         """Forget deletions that the watch has shown, some time later."""
-        with self._view.lock:
-            bound = self._view.displaced.is_bound
-            self._deleted = {
-                uid: at
-                for uid, at in self._deleted.items()
-                if now - at < (SEEN_SECONDS if bound(uid) else UNBOUND_SECONDS)
-            }
+        bound = self._view.followed_as_bound(self._deleted)
+        self._deleted = {
+            uid: at
+            for uid, at in self._deleted.items()
+            if now - at < (SEEN_SECONDS if uid in bound else UNBOUND_SECONDS)
+        }
 
     def evict_placeholders(self, standing: BoundPlaceholders, rows: Sequence[int], *, growth: bool = False) -> set[int]:
         """Delete these placeholders, and let none be made anew; return the rows of those that went.
@@ -96,15 +93,13 @@ class ReplicaSetSuspender:
             )
             for row in rows
         }
-        with self._view.lock:
-            claims, began = self._view.displaced.make_way, self._clock()
-            leaving = {uid: pod for uid, pod in leaving.items() if claims(uid, began, growth=growth)}
+        claimed = self._view.claim_placeholders(leaving, self._clock(), growth=growth)
+        leaving = {uid: pod for uid, pod in leaving.items() if uid in claimed}
         to_stop = self._suspend({pod.replica_set for pod in leaving.values()})
-        with self._view.lock:
-            known = {own.metadata.name: frozenset(map(_uid, self._alive(own.metadata.name))) for own in to_stop}
-            ready = [pod for pod in leaving.values() if pod.replica_set in self._view.suspended]
-            for uid in leaving.keys() - {pod.uid for pod in ready}:
-                self._view.displaced.stays(uid)
+        alive = self._alive([own.metadata.name for own in to_stop])
+        known = {name: frozenset(map(_uid, pods)) for name, pods in alive.items()}
+        ready = [pod for pod in leaving.values() if self._view.is_suspended(pod.replica_set)]
+        self._view.unclaim_placeholders(leaving.keys() - {pod.uid for pod in ready})
         until = self._clock() + TURN_SECONDS
         stopped, deleted = self._writer.evict(to_stop, ready, lambda: self._clock() < until, stop_first=growth)
         now = self._clock()
@@ -121,9 +116,7 @@ class ReplicaSetSuspender:
         for pod in deleted.gone:
             self._deleted[pod.uid] = now
             self._suspensions.record_eviction(pod.replica_set, pod.uid, now)
-        with self._view.lock:
-            for pod in deleted.missed:
-                self._view.displaced.stays(pod.uid)
+        self._view.unclaim_placeholders(pod.uid for pod in deleted.missed)
         if deleted.refused:
             log.info("the rest is left to the scheduler: %s", deleted.refused)
         gone = {pod.uid for pod in deleted.gone}
@@ -133,9 +126,8 @@ class ReplicaSetSuspender:
         """Have what was stopped ask for as many as there are."""
         for suspension in self._suspensions.to_lower(now):
             name = suspension.before.metadata.name
-            with self._view.lock:
-                own = self._view.sets.get(name)
-                alive = self._alive(name)
+            own = self._view.sets.get(name)
+            alive = self._alive([name])[name]
             if own is not None and (
                 self._delete_recreated(suspension, alive, now)
                 or self._waits_for_controller(suspension, own, len(alive), now)
@@ -167,17 +159,13 @@ class ReplicaSetSuspender:
 
     def _suspend(self, names: Collection[str]) -> list[OwnReplicaSet]:
         """Return the ReplicaSets that are to be stopped; the loop is told before the event could surprise it."""
-        with self._view.lock:
-            sets = [self._view.sets[name] for name in sorted(names) if name in self._view.sets]
-            new = [own for own in sets if not self._suspensions.is_stopped(own.metadata.name) and _is_as_planned(own)]
-            for own in new:
-                self._view.suspended.setdefault(own.metadata.name, own)
-        return new
+        return self._view.suspend(
+            names, lambda own: not self._suspensions.is_stopped(own.metadata.name) and _is_as_planned(own)
+        )
 
     def _resume(self, name: str) -> None:
         self._suspensions.by_name.pop(name, None)
-        with self._view.lock:
-            self._view.suspended.pop(name, None)
+        self._view.resume(name)
 
     def _delete_recreated(self, suspension: Suspension, alive: Sequence[Pod], now: float) -> bool:
         """Delete what was made anew before the controller had seen the stop; whether there was any.
@@ -193,9 +181,8 @@ class ReplicaSetSuspender:
         leaving = [PlaceholderToEvict(_uid(pod), pod.metadata.name, name, "") for pod in anew[:surplus]]
         if not leaving:
             return False
-        with self._view.lock:
-            for pod in leaving:
-                self._view.displaced.let_go(pod.uid)
+        for pod in leaving:
+            self._view.let_go(pod.uid)
         until = self._clock() + TURN_SECONDS
         _, deleted = self._writer.evict((), leaving, lambda: self._clock() < until)
         now = self._clock()
@@ -208,15 +195,12 @@ class ReplicaSetSuspender:
         seen = own.status.replicas if own.status is not None else None
         return self._suspensions.waits_to_be_seen(suspension, seen, alive, now)
 
-    def _alive(self, replica_set: str) -> list[Pod]:
-        """Return the placeholders of a ReplicaSet; under the view's lock."""
-        return [
-            pod
-            for pod in self._view.placeholders.values()
-            if owner_name(pod) == replica_set
-            and pod.metadata.deletion_timestamp is None
-            and pod.metadata.uid not in self._deleted
-        ]
+    def _alive(self, replica_sets: Collection[str]) -> dict[str, list[Pod]]:
+        """Return the placeholders of ReplicaSets that neither anybody nor we have deleted."""
+        return {
+            name: [pod for pod in pods if pod.metadata.uid not in self._deleted]
+            for name, pods in self._view.placeholders_of(replica_sets).items()
+        }
 
 
 def _is_as_planned(own: OwnReplicaSet) -> bool:

@@ -295,8 +295,7 @@ class Loop:
     def _require_labels(self, entries: Sequence[PolicyEntry]) -> None:
         policies = [entry.policy for entry in entries if entry.policy is not None]
         keys, selectors = node_labels(policies, self._prices), node_selectors(policies)
-        with self._view.lock:
-            self._view.columns.require_labels(keys, selectors)
+        self._view.require_labels(keys, selectors)
 
     def _plan(
         self, planned_policies: Sequence[PlannedPolicy], observation: Observation, now: float

@@ -226,7 +226,8 @@ def test_a_pod_that_names_an_owner_of_another_namespace_does_not_count_as_its() 
 
 def test_replica_sets_that_a_new_list_does_not_have_are_forgotten() -> None:
     way = Way()
-    owners = way.making_way._owners
+    owners = way.world.view.owners
+    assert owners is not None
     sink: WorkloadSink[Any] = WorkloadSink(way.world.view, "ReplicaSet")
     for listed in (["kept", "gone"], ["kept"]):
         sink.begin()
@@ -312,7 +313,7 @@ def _another(way: Way, path: str) -> None:
 
 @run_for_each("hand", [_more, _none, _mended, _critical, _deleted, _another])
 @run_for_each("lowered", [False, True])
-def test_whatever_a_hand_does_to_a_replica_set_that_is_lent_counts_are_right_when_the_burst_is_over(
+def test_whatever_a_hand_does_to_a_replica_set_that_is_suspended_counts_are_right_when_the_burst_is_over(
     hand: Callable[[Way, str], None], lowered: bool
 ) -> None:
     way = Way()

@@ -47,7 +47,7 @@ class Way:
             wake=self._wake,
         )
         self.world.loop._on_planned = (self.making_way.take_plan,)
-        self.world.actuator._is_lent = self.world.view.is_lent
+        self.world.actuator._is_suspended = self.world.view.is_suspended
 
     def _wake(self) -> None:
         self.woken += 1
@@ -201,7 +201,7 @@ def test_when_the_burst_is_bound_the_next_plan_asks_for_the_room_again() -> None
     assert way.world.view.displaced.counts == {("web", "MadeWay"): 4}
 
 
-def test_the_loop_writes_nothing_to_what_is_lent() -> None:
+def test_the_loop_writes_nothing_to_what_is_suspended() -> None:
     way = Way()
     way.burst(4)
     way.turn()
@@ -432,7 +432,6 @@ def test_a_burst_is_over_when_none_of_its_pods_waits_however_many_came() -> None
     for number in range(3):
         way.arrive(owned(f"api-{number}"))
     way.world.view.owners = None  # what it promised beside is withdrawn
-    way.making_way._owners.promised.clear()
     way.bind()
     way.turn(0.2)
     assert not way.woken

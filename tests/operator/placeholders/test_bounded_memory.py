@@ -175,7 +175,8 @@ def test_a_pod_or_node_of_a_new_list_that_cannot_be_read_stays_as_it_was() -> No
 
 def test_a_replica_set_of_a_new_list_that_cannot_be_read_stays_as_it_was() -> None:
     view = ClusterView(NAMESPACE, lambda: None)
-    view.owners = Owners()
+    view.follow_owners(lambda: None)
+    assert view.owners is not None
     sink: WorkloadSink[wire.ReplicaSet] = WorkloadSink(view, "ReplicaSet")
     sink.begin()
     sink.apply([(EventType.ADDED, replica_set(number)) for number in range(2)])
@@ -215,7 +216,9 @@ def test_a_list_without_thousands_of_replica_sets_keeps_the_lock_for_few_of_them
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     view = ClusterView(NAMESPACE, lambda: None)
-    owners = view.owners = Owners()
+    view.follow_owners(lambda: None)
+    owners = view.owners
+    assert owners is not None
     sink = WorkloadSink[wire.ReplicaSet](view, "ReplicaSet")
     sink.begin()
     sink.apply([(EventType.ADDED, replica_set(number)) for number in range(500)])

@@ -113,7 +113,7 @@ class Actuator:
         may_write: Callable[[], bool],
         expectations: Expectations,
         clock: Callable[[], float],
-        is_lent: Callable[[str], bool] = lambda _: False,
+        is_suspended: Callable[[str], bool] = lambda _: False,
         progress: Callable[[], None] = lambda: None,
     ) -> None:
         """An actuator that has written nothing yet.
@@ -124,7 +124,7 @@ class Actuator:
             may_write: asked before each write.
             expectations: are told what writes will cause.
             clock: monotonic seconds.
-            is_lent: whether a ReplicaSet is in the hands of who makes way, and is left alone.
+            is_suspended: whether a ReplicaSet is suspended by burst eviction, and is left alone.
             progress: called after each write, so that slow writes are not mistaken for a dead loop.
         """
         self.marked_since: dict[str, float] = {}
@@ -150,7 +150,7 @@ class Actuator:
         self._may_write = may_write
         self._expectations = expectations
         self._clock = clock
-        self._is_lent = is_lent
+        self._is_suspended = is_suspended
         self._progress = progress
 
     def held(self, sets: Mapping[str, OwnReplicaSet]) -> Held:
@@ -206,7 +206,7 @@ class Actuator:
         for action in self._affordable(policy, actions, sets):
             if not self._may_write():
                 raise NotLeading
-            if (name := _writes_to(action)) is not None and self._is_lent(name):
+            if (name := _writes_to(action)) is not None and self._is_suspended(name):
                 continue  # the plan after it is given back decides
             if type(action) in self._paused:
                 continue

@@ -155,7 +155,7 @@ class UnboundTelling:
         self._stopping = threading.Event()
         heart = Heartbeat("the thread that tells of unbound placeholders", LIMIT_SECONDS)
         self._thread = SupervisedThread(self._run, name="unbound", heart=heart)
-        view.on_untold = self._touched.set
+        view.call_when_untold(self._touched.set)
 
     def start(self) -> None:
         """Begin."""
@@ -214,9 +214,7 @@ class UnboundTelling:
         if not self._wanted:
             self.problem = None
             return None
-        with self._view.lock:
-            facts = list(self._view.columns.placeholders.rows.values())
-            uids = {name: found.metadata.uid or "" for name, found in self._view.sets.items()}
+        facts, uids = self._view.placeholder_facts()
         now = self._clock()
         self._forget({pod.uid for pod in facts}, uids)
         waiting = untold(facts, self._wanted)

@@ -6,20 +6,23 @@ measured on pods as they pass. Reflector threads write, each through its own sin
 
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from slack.cluster import wire
-from slack.cluster.classes import KNOWN_TAINTS, TaintKeys
+from slack.cluster.classes import KNOWN_TAINTS, NodeSelectors, TaintKeys
 from slack.cluster.columns import ClusterColumns
+from slack.cluster.identity import owner_name
 from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL, LABEL_RELEASE
-from slack.cluster.room_copy import fits_on
+from slack.cluster.room_copy import RoomCopy, fits_on, nodes_of
 from slack.cluster.snapshot import Snapshot
 from slack.cluster.tables.marker_table import Marker
+from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.planner.burst_eviction.burst import LeftAlone
+from slack.planner.burst_eviction.growth import GrowingPod
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent
 from slack.planner.objects.actions import Present
@@ -30,10 +33,10 @@ from slack_operator.placeholders.view.displaced import Displaced, Displacement
 from slack_operator.placeholders.view.failures import Failures
 from slack_operator.placeholders.view.hangs import Hang
 from slack_operator.placeholders.view.instant_starts import InstantStarts, Start
-from slack_operator.placeholders.view.owners import Owners
+from slack_operator.placeholders.view.owners import Outstanding, Owners
 from slack_operator.placeholders.view.pools import Pools
 from slack_operator.placeholders.view.preemptions import Preemptions
-from slack_operator.placeholders.view.unplaced import UnplacedPods
+from slack_operator.placeholders.view.unplaced import Placed, Unplaced, UnplacedPods
 
 _FORGOTTEN_AT_ONCE = 100
 """Kinds of pods; each may take its request vector and constraints with it, which is some 5 us."""
@@ -87,8 +90,40 @@ def _marks_of(labels: Mapping[str, str], created: float, uid: str) -> NodeMarks:
     return NodeMarks(created, labels.get(KARPENTER_NODE_POOL, ""), label, kind, uid, labelled=bool(label))
 
 
+@dataclass(frozen=True, slots=True)
+class BurstProgress:
+    """What has come of the bursts that placeholders were evicted for."""
+
+    placed: Collection[Placed]
+    """Pods that have got a node since the last look."""
+    growing: frozenset[str]
+    """uids of pods whose resize waits for capacity."""
+    waiting: Mapping[str, float]
+    """By burst since when its oldest pod waits; empty where nobody asked."""
+    promised: frozenset[str]
+    """Bursts of which owners are about to create more pods; empty where nobody asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedDemand:
+    """Pods without a node, and what owners are about to create."""
+
+    pods: Collection[Unplaced]
+    growing: Collection[GrowingPod]
+    promised: Collection[Outstanding]
+    quotas: tuple[wire.ResourceQuota, ...]
+    """Of the namespaces of promised pods, as the next."""
+    limit_ranges: tuple[wire.LimitRange, ...]
+    nodes_of: Mapping[str, frozenset[str]]
+    """Names of nodes where workloads have pods, by key; of those that were asked for."""
+
+
 class ClusterView:
-    """All state that comes from watches."""
+    """All state that comes from watches.
+
+    Sinks write, under the lock. Each consumer has methods of its own, in this order: the planning loop, the actuator,
+    the release of nodes, what tells autoscalers, and burst eviction.
+    """
 
     def __init__(
         self,
@@ -130,6 +165,17 @@ class ClusterView:
         self.on_unplaced: Callable[[], None] = lambda: None
         """To be called when a real pod without a node is new."""
 
+    # --- for the planning loop ---------------------------------------------------------------------------------------
+
+    def require_labels(self, keys: Iterable[str], selectors: NodeSelectors) -> None:
+        """Keep the labels of nodes that policies select by."""
+        with self.lock:
+            self.columns.require_labels(keys, selectors)
+
+    def node_count(self) -> int:
+        """Return how many nodes there are."""
+        return len(self.columns.nodes.rows)
+
     def observe(self, now: float) -> Observation:
         """Copy the state; `now` is Unix time. For one thread.
 
@@ -162,17 +208,13 @@ class ClusterView:
         return observation(snapshot=self.columns.build(copy, now, self.lock))
 
     def _suspended_as_planned(self) -> dict[str, wire.OwnReplicaSet]:
-        """Return what is lent and still there, as it was before."""
+        """Return what is suspended and still there, as it was before."""
         there = {name: self.sets.get(name) for name in self.suspended}
         return {
             name: self.suspended[name]
             for name, found in there.items()
             if found is not None and found.metadata.uid == self.suspended[name].metadata.uid
         }
-
-    def is_lent(self, replica_set: str) -> bool:
-        """Whether a ReplicaSet is not to be written by anybody but who makes way; any thread may ask."""
-        return replica_set in self.suspended
 
     def _forget_arrivals(self, now: float) -> bool:
         """Forget some arrivals that the window has passed; return whether that is all."""
@@ -221,6 +263,35 @@ class ClusterView:
             return False
         return fits_on(self.columns, node, waiting.asked.requests, waiting.asked.constraints)
 
+    def keep_only(self, policies: Container[str]) -> None:
+        """Forget what was counted of policies that are no more."""
+        with self.lock:
+            self.displaced.keep_only(policies)
+            self.failures.keep_only(policies)
+
+    # --- for the actuator --------------------------------------------------------------------------------------------
+
+    def is_suspended(self, replica_set: str) -> bool:
+        """Whether a ReplicaSet is not to be written by anybody but burst eviction; any thread may ask."""
+        return replica_set in self.suspended
+
+    def expect(self, replica_set: str, count: int, now: float) -> None:
+        """See `Displaced.expect`; for the actuator."""
+        with self.lock:
+            self.displaced.expect(replica_set, count, now)
+
+    def push_out(self, uid: str, now: float) -> bool:
+        """See `Displaced.push_out`; for the actuator."""
+        with self.lock:
+            return self.displaced.push_out(uid, now)
+
+    def let_go(self, uid: str) -> None:
+        """See `Displaced.let_go`; for the actuator."""
+        with self.lock:
+            self.displaced.let_go(uid)
+
+    # --- for the release of nodes ------------------------------------------------------------------------------------
+
     def node_starts(self) -> Mapping[str, tuple[float, float]]:
         """Return of each node that is ready when it was made (Unix time), and the seconds from there to ready."""
         with self.lock:
@@ -252,23 +323,119 @@ class ClusterView:
         with self.lock:
             return tuple(self.columns.markers.rows.values())
 
-    def keep_only(self, policies: Container[str]) -> None:
-        """Forget what was counted of policies that are no more."""
-        with self.lock:
-            self.displaced.keep_only(policies)
-            self.failures.keep_only(policies)
+    # --- for what tells autoscalers of unbound placeholders ----------------------------------------------------------
 
-    def expect(self, replica_set: str, count: int, now: float) -> None:
-        """See `Displaced.expect`; for the actuator."""
-        with self.lock:
-            self.displaced.expect(replica_set, count, now)
+    def call_when_untold(self, on_untold: Callable[[], None]) -> None:
+        """Call this when an unbound placeholder is new, or has lost what tells autoscalers of it."""
+        self.on_untold = on_untold
 
-    def push_out(self, uid: str, now: float) -> bool:
-        """See `Displaced.push_out`; for the actuator."""
+    def placeholder_facts(self) -> tuple[list[PlaceholderFacts], dict[str, str]]:
+        """Return all placeholders, and the uids of their ReplicaSets by name."""
         with self.lock:
-            return self.displaced.push_out(uid, now)
+            facts = list(self.columns.placeholders.rows.values())
+            return facts, {name: found.metadata.uid or "" for name, found in self.sets.items()}
 
-    def let_go(self, uid: str) -> None:
-        """See `Displaced.let_go`; for the actuator."""
+    # --- for burst eviction ------------------------------------------------------------------------------------------
+
+    def follow_owners(self, on_unplaced: Callable[[], None]) -> None:
+        """Begin to follow what owners are about to create, and call this when a pod without a node is new."""
+        self.owners, self.on_unplaced = Owners(), on_unplaced
+
+    @property
+    def nodes_version(self) -> int:
+        """Return what changes when nodes come, go or change."""
+        return self.columns.nodes.version
+
+    def bound_placeholder_count(self) -> int:
+        """Return how many placeholders have a node."""
         with self.lock:
-            self.displaced.let_go(uid)
+            pods = list(self.placeholders.values())
+        return sum(bool(pod.spec and pod.spec.node_name) for pod in pods)
+
+    def take_burst_progress(self, now: float, *, with_waiting: bool) -> BurstProgress:
+        """Return what has come of bursts since the last call; `now` is monotonic.
+
+        Args:
+            now: for what owners have promised.
+            with_waiting: whether pods that wait and pods that are promised are asked for, which takes a look at each.
+        """
+        with self.lock:
+            placed, growing = self.unplaced.take_placed(), frozenset(self.unplaced.growing)
+            if not with_waiting:
+                return BurstProgress(placed, growing, {}, frozenset())
+            waiting = {own.asked.key: own.since for own in reversed(self.unplaced.pods.values())}
+            return BurstProgress(placed, growing, waiting, frozenset(p.promise.key for p in self._promised(now)))
+
+    def unplaced_demand(
+        self, now: float, avoid_each_other: Callable[[Collection[Outstanding]], frozenset[str]]
+    ) -> UnplacedDemand:
+        """Return what bursts are made of; `now` is monotonic.
+
+        Args:
+            now: for what owners have promised.
+            avoid_each_other: says of which workloads the nodes are to be known.
+        """
+        with self.lock:
+            promised = self._promised(now)
+            namespaces = {known.promise.namespace for known in promised}
+            return UnplacedDemand(
+                pods=list(self.unplaced.pods.values()),
+                growing=list(self.unplaced.growing.values()),
+                promised=promised,
+                quotas=tuple(self.quotas.of(namespaces)),
+                limit_ranges=tuple(self.limit_ranges.of(namespaces)),
+                nodes_of=nodes_of(self.columns, avoid_each_other(promised)),
+            )
+
+    def _promised(self, now: float) -> Collection[Outstanding]:
+        return () if self.owners is None else self.owners.outstanding(now)
+
+    def capacity_copy(self) -> tuple[RoomCopy, int]:
+        """Return a copy of what capacity is computed from, and the `nodes_version` that it has."""
+        with self.lock:
+            return self.columns.room_copy(), self.columns.nodes.version
+
+    def await_bursts(self, keys: Iterable[str]) -> None:
+        """Note whose pods wake burst eviction when they get a node."""
+        self.unplaced.awaited = frozenset(keys)
+
+    def followed_as_bound(self, uids: Iterable[str]) -> set[str]:
+        """Return which of these placeholders are on a node, as far as the watch has shown."""
+        with self.lock:
+            return {uid for uid in uids if self.displaced.is_bound(uid)}
+
+    def claim_placeholders(self, uids: Iterable[str], now: float, *, growth: bool) -> set[str]:
+        """Note that these leave for a burst; return those that nobody else has claimed. See `Displaced.make_way`."""
+        with self.lock:
+            return {uid for uid in uids if self.displaced.make_way(uid, now, growth=growth)}
+
+    def unclaim_placeholders(self, uids: Iterable[str]) -> None:
+        """Note that these stay after all."""
+        with self.lock:
+            for uid in uids:
+                self.displaced.stays(uid)
+
+    def placeholders_of(self, replica_sets: Collection[str]) -> dict[str, list[wire.Pod]]:
+        """Return the placeholders of these ReplicaSets that are not being deleted."""
+        found: dict[str, list[wire.Pod]] = {name: [] for name in replica_sets}
+        with self.lock:
+            pods = list(self.placeholders.values())
+        for pod in pods:
+            if pod.metadata.deletion_timestamp is None and (own := found.get(owner_name(pod))) is not None:
+                own.append(pod)
+        return found
+
+    def suspend(
+        self, names: Iterable[str], may_suspend: Callable[[wire.OwnReplicaSet], bool]
+    ) -> list[wire.OwnReplicaSet]:
+        """Have the loop see these ReplicaSets as they are now; return those that may be suspended, by name."""
+        with self.lock:
+            new = [self.sets[name] for name in sorted(names) if name in self.sets and may_suspend(self.sets[name])]
+            for own in new:
+                self.suspended.setdefault(own.metadata.name, own)
+            return new
+
+    def resume(self, replica_set: str) -> None:
+        """Have the loop see a ReplicaSet as it is again."""
+        with self.lock:
+            self.suspended.pop(replica_set, None)
