@@ -71,7 +71,7 @@ BETWEEN_DEADLINE_SECONDS = 1.0
 """Of what is done between plans: no try begins later, for each comes back by itself, and the loop waits meanwhile."""
 
 
-def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
+def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     """Check what can be checked, connect, and make all components of one operator.
 
     Raises:
@@ -393,7 +393,7 @@ def ensure_namespace(writer: Writer, namespace: str) -> None:
 
 def run(settings: OperatorSettings) -> int:
     """Run the operator until a signal; returns the process's exit code."""
-    return running.run(settings, lambda stopping: operator(settings, stopping))
+    return running.run(settings, build)
 
 
 def main(flags: Sequence[str] | None = None) -> int:

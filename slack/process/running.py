@@ -7,7 +7,7 @@ import gc
 import logging
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from slack.process import logs
 from slack.process.exit_codes import BAD_INPUT
@@ -35,8 +35,8 @@ class Component(Startable, Protocol):
         """End, within seconds; nothing where it was never started."""
 
 
-class Work(Protocol):
-    """All parts of one process. Everything belongs to the main thread."""
+class RunnableProcess(Protocol):
+    """All components of one process. Everything belongs to the main thread."""
 
     def start(self) -> None:
         """Begin."""
@@ -60,28 +60,31 @@ def listen(server: Component, flag: str, address: str) -> None:
         raise CannotStart(f"{flag} {address}: cannot listen: {error.strerror or error}") from None
 
 
-def run(settings: LoggingSettings, make: Callable[[Stopping], Work]) -> int:
-    """Run a process until a signal or a part of it asks for the end; returns its exit code."""
+S = TypeVar("S", bound=LoggingSettings)
+
+
+def run(settings: S, build: Callable[[S, Stopping], RunnableProcess]) -> int:
+    """Build a process and run it until a signal or a component of it asks for the end; returns its exit code."""
     logs.set_up(settings.log_format, settings.log_level)
     stopping = Stopping()
     if threading.current_thread() is threading.main_thread():
         stopping.on_signals()
-    work: Work | None = None
+    process: RunnableProcess | None = None
     try:
         with stopping.interrupts():
-            work = make(stopping)
+            process = build(settings, stopping)
             # What the imports have made lives as long as the process: full collections need not walk it.
             gc.collect()
             gc.freeze()
             gc.set_threshold(_COLLECTED_EVERY)  # a command looks for garbage less often
-            work.start()
-        work.run()
+            process.start()
+        process.run()
     except CannotStart as problem:
         log.error("%s", problem)
         return problem.exit_code
     except Interrupted:
         stopping.wait()  # another thread is about to say so
     log.info("stopping: %s", stopping.reason)
-    if work is not None:
-        work.stop()
+    if process is not None:
+        process.stop()
     return stopping.exit_code

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from e2e.harness.cluster.certificates import Authority
-from slack.process.running import Work
+from slack.process.running import RunnableProcess
 from slack.process.stopping import Stopping
 from slack.supervision import heartbeat
 from slack_operator import app
@@ -59,7 +59,7 @@ COME_BACK = ("kopf",)
 """Threads that another one starts again."""
 
 
-class Process(Work, Protocol):
+class Process(RunnableProcess, Protocol):
     def unhealthy(self) -> str | None:
         """Return what is dead or stuck."""
 
@@ -80,12 +80,12 @@ class Place:
 
 def operator(place: Place) -> Process:
     place.connect(app)
-    return app.operator(OperatorSettings(listen=ANY, web_listen=ANY, web_load_watcher=NOWHERE), Stopping())
+    return app.build(OperatorSettings(listen=ANY, web_listen=ANY, web_load_watcher=NOWHERE), Stopping())
 
 
 def auditor(place: Place) -> Process:
     place.connect(audit_controller)
-    return audit_controller.controller(ControllerSettings(listen=ANY, reports_listen=ANY), Stopping())
+    return audit_controller.build(ControllerSettings(listen=ANY, reports_listen=ANY), Stopping())
 
 
 def audit_agent(place: Place) -> Process:
@@ -124,7 +124,7 @@ def throttling_controller(place: Place) -> Process:
         tls_cert_file=files / "tls.crt",
         tls_key_file=files / "tls.key",
     )
-    return throttler_controller.controller(settings, Stopping())
+    return throttler_controller.build(settings, Stopping())
 
 
 def scoring(place: Place) -> Process:
@@ -152,7 +152,7 @@ def demanding(place: Place) -> Process:
         interval=1.0,
         record=place.folder / "record",
     )
-    return demand_controller.controller(settings, Stopping())
+    return demand_controller.build(settings, Stopping())
 
 
 class ProxyInThread:

@@ -143,7 +143,7 @@ def _broker_kind(url: str) -> str:
     return _KINDS_OF_SCHEMES[parse_broker_url(url).scheme]
 
 
-def controller(settings: DemandControllerSettings, stopping: Stopping) -> Process:
+def build(settings: DemandControllerSettings, stopping: Stopping) -> Process:
     """Connect, and make all components of one controller.
 
     Raises:
@@ -224,4 +224,4 @@ def _throttle(
 
 def run(settings: DemandControllerSettings) -> int:
     """Run the controller until a signal; returns the process's exit code."""
-    return running.run(settings, lambda stopping: controller(settings, stopping))
+    return running.run(settings, build)

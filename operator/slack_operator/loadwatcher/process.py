@@ -188,6 +188,11 @@ class LoadWatcher:
             self.board.publish(LoadView(reports))
 
 
+def build(settings: LoadWatcherSettings, stopping: Stopping) -> LoadWatcher:
+    """Make the process; nothing of it is started."""
+    return LoadWatcher(settings, stopping)
+
+
 def run(settings: LoadWatcherSettings) -> int:
     """Run the watcher until a signal; returns the process's exit code."""
-    return running.run(settings, lambda stopping: LoadWatcher(settings, stopping))
+    return running.run(settings, build)

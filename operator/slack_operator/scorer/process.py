@@ -205,6 +205,11 @@ def _load_source(settings: ScorerSettings, refresher: Refresher, metrics: Scorer
     )
 
 
+def build(settings: ScorerSettings, stopping: Stopping) -> Scorer:
+    """Make the process; nothing of it is started."""
+    return Scorer(settings, stopping)
+
+
 def run(settings: ScorerSettings) -> int:
     """Run the scorer until a signal; returns the process's exit code."""
-    return running.run(settings, lambda stopping: Scorer(settings, stopping))
+    return running.run(settings, build)

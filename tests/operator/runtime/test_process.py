@@ -211,20 +211,20 @@ def quiet() -> Iterator[None]:
 def test_an_address_that_is_taken_is_bad_input_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = leading_settings(listen=f"127.0.0.1:{taken.getsockname()[1]}")
-        assert running.run(settings, lambda stopping: World(settings, stopping).process) == 2
+        assert running.run(settings, lambda mine, stopping: World(mine, stopping).process) == 2
     assert f"--listen {settings.listen}: cannot listen: Address already in use" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("quiet")
 def test_the_exit_code_is_what_the_end_was_for(capsys: pytest.CaptureFixture[str]) -> None:
-    def make(stopping: Stopping) -> Process:
+    def make(_: LeadingSettings, stopping: Stopping) -> Process:
         stopping.request("the lease is lost", exit_code=1)
         return World(leading_settings(), stopping).process
 
     assert running.run(leading_settings(), make) == 1
     assert "stopping: the lease is lost" in capsys.readouterr().err
 
-    def cannot(_: Stopping) -> Process:
+    def cannot(_: LeadingSettings, __: Stopping) -> Process:
         raise CannotStart("cannot start: refused", exit_code=1)
 
     assert running.run(leading_settings(), cannot) == 1

@@ -21,7 +21,7 @@ from slack_operator.throttler.controller import env_files, process
 from slack_operator.throttler.controller.admission import Outcome
 from slack_operator.throttler.controller.env_files import EnvFiles
 from slack_operator.throttler.controller.late_pods import LatePods
-from slack_operator.throttler.controller.process import controller
+from slack_operator.throttler.controller.process import build
 from slack_operator.throttler.controller.settings import ThrottlerControllerSettings
 from slack_operator.throttler.controller.webhook import MAX_REVIEW_BYTES, Webhook
 from tests.kube.fake_api import FakeApi, Reply
@@ -114,7 +114,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         lease = {"holderIdentity": "another", "leaseDurationSeconds": 3600, "renewTime": "2999-01-01T00:00:00.000000Z"}
         path = "/apis/coordination.k8s.io/v1/namespaces/resource-slack/leases/resource-slack-throttler"
         api.put(path, apiVersion="coordination.k8s.io/v1", kind="Lease", spec=lease)
-        made = controller(settings(tmp_path), Stopping())
+        made = build(settings(tmp_path), Stopping())
         made.start()
         stack.callback(made.stop)
         yield Place(api, made, authority, tmp_path)
@@ -136,7 +136,7 @@ def test_pods_are_gated_over_tls_by_a_replica_that_does_not_lead_and_it_is_ready
 
 
 def test_late_pods_are_evicted_by_a_view_of_policies_and_labels_that_is_fresh(place: Place) -> None:
-    made = controller(settings(place.folder, evict_late_pods=True), Stopping())
+    made = build(settings(place.folder, evict_late_pods=True), Stopping())
     late_pods = next(worker for worker in made.components.workers if isinstance(worker, LatePods))
     assert late_pods._stale() == "throttlepolicies are not listed yet"
     assert isinstance(made.components.policies, PolicySource)
@@ -252,15 +252,15 @@ def test_reviews_of_many_pods_that_are_created_at_once_are_all_answered(plain: W
 
 def test_without_the_agents_authority_or_with_a_bad_certificate_it_does_not_start(place: Place) -> None:
     with pytest.raises(CannotStart, match="--agent-ca-file"):
-        controller(settings(place.folder, agent_ca_file=place.folder / "nowhere"), Stopping())
+        build(settings(place.folder, agent_ca_file=place.folder / "nowhere"), Stopping())
     (place.folder / "tls.key").write_text("")
     with pytest.raises(CannotStart, match=r"tls\.key"):
-        controller(settings(place.folder), Stopping())
+        build(settings(place.folder), Stopping())
 
 
 def test_with_an_authority_of_callers_who_has_none_of_its_certificates_is_not_answered(place: Place) -> None:
     place.api.script("post", TAKEN)
-    made = controller(settings(place.folder, webhook_client_ca_file=place.folder / "ca.crt"), Stopping())
+    made = build(settings(place.folder, webhook_client_ca_file=place.folder / "ca.crt"), Stopping())
     server = made.components.servers[0].component
     assert isinstance(server, Webhook)
     server.start()

@@ -164,9 +164,14 @@ class Agent:
         self.server.stop()
 
 
+def build(settings: AgentSettings, stopping: Stopping) -> Agent:
+    """Make the process; nothing of it is started."""
+    return Agent(settings, stopping)
+
+
 def run(settings: AgentSettings) -> int:
     """Run the agent until a signal; returns the process's exit code."""
-    return running.run(settings, lambda stopping: Agent(settings, stopping))
+    return running.run(settings, build)
 
 
 def become(flags: Mapping[str, object], config: Path | None = None) -> NoReturn:

@@ -46,7 +46,7 @@ AUDIT_POLICY = Kind(
 )
 
 
-def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
+def build(settings: ControllerSettings, stopping: Stopping) -> Process:
     """Connect, and make all components of one controller.
 
     Raises:
@@ -129,4 +129,4 @@ def _reconciler(
 
 def run(settings: ControllerSettings) -> int:
     """Run the controller until a signal; returns the process's exit code."""
-    return running.run(settings, lambda stopping: controller(settings, stopping))
+    return running.run(settings, build)

@@ -203,9 +203,14 @@ def _runner(settings: DemandProxySettings) -> Runner:
     return LinesRunner(settings.command)
 
 
+def build(settings: DemandProxySettings, stopping: Stopping) -> ProxyProcess:
+    """Make the process; nothing of it is started."""
+    return ProxyProcess(settings, stopping)
+
+
 def run(settings: DemandProxySettings) -> int:
     """Run the proxy until it ends; returns the process's exit code."""
-    return running.run(settings, lambda stopping: ProxyProcess(settings, stopping))
+    return running.run(settings, build)
 
 
 def become(flags: Mapping[str, object], config: Path | None = None) -> NoReturn:

@@ -219,9 +219,14 @@ class ThrottlerAgent:
             log.warning("grants will not outlive this agent: %s: %s", self._settings.state_dir, error.strerror)
 
 
+def build(settings: ThrottlerAgentSettings, stopping: Stopping) -> ThrottlerAgent:
+    """Make the process; nothing of it is started."""
+    return ThrottlerAgent(settings, stopping)
+
+
 def run(settings: ThrottlerAgentSettings) -> int:
     """Run the agent until a signal; returns the process's exit code."""
-    return running.run(settings, lambda stopping: ThrottlerAgent(settings, stopping))
+    return running.run(settings, build)
 
 
 def become(flags: Mapping[str, object], config: Path | None = None) -> NoReturn:

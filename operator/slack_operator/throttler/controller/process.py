@@ -113,7 +113,7 @@ class Injection:
         )
 
 
-def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Process:
+def build(settings: ThrottlerControllerSettings, stopping: Stopping) -> Process:
     """Connect, and make all components of one controller.
 
     Raises:
@@ -303,4 +303,4 @@ def _authority(settings: ThrottlerControllerSettings) -> str:
 
 def run(settings: ThrottlerControllerSettings) -> int:
     """Run the controller until a signal; returns the process's exit code."""
-    return running.run(settings, lambda stopping: controller(settings, stopping))
+    return running.run(settings, build)
