@@ -141,7 +141,6 @@ SHARED_CLASS_NAMES = frozenset(
         "WantedBy",
         "Watches",
         "Why",
-        "Work",
         "Workload",
         "Written",
     }

@@ -364,7 +364,9 @@ class ClusterView:
             if not with_waiting:
                 return BurstProgress(placed, growing, {}, frozenset())
             waiting = {own.asked.key: own.since for own in reversed(self.unplaced.pods.values())}
-            return BurstProgress(placed, growing, waiting, frozenset(p.promise.key for p in self._promised(now)))
+            return BurstProgress(
+                placed, growing, waiting, frozenset(p.promise.key for p in self._outstanding_promises(now))
+            )
 
     def unplaced_demand(
         self, now: float, avoid_each_other: Callable[[Collection[Outstanding]], frozenset[str]]
@@ -376,7 +378,7 @@ class ClusterView:
             avoid_each_other: says of which workloads the nodes are to be known.
         """
         with self.lock:
-            promised = self._promised(now)
+            promised = self._outstanding_promises(now)
             namespaces = {known.promise.namespace for known in promised}
             return UnplacedDemand(
                 pods=list(self.unplaced.pods.values()),
@@ -387,7 +389,7 @@ class ClusterView:
                 nodes_of=nodes_of(self.columns, avoid_each_other(promised)),
             )
 
-    def _promised(self, now: float) -> Collection[Outstanding]:
+    def _outstanding_promises(self, now: float) -> Collection[Outstanding]:
         return () if self.owners is None else self.owners.outstanding(now)
 
     def capacity_copy(self) -> tuple[RoomCopy, int]:
