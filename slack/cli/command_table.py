@@ -90,6 +90,7 @@ ENTRIES = (
         CLUSTER,
         "Delete the placeholders, their PriorityClass and the lease. Stop the operator first, or name its Deployment.",
     ),
+    CommandEntry("help", "slack.cli.help", SELF, "Print the help text of a command."),
     CommandEntry(
         "completion",
         "slack.cli.completion",

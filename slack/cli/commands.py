@@ -29,9 +29,10 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from slack.cli.version import version
+        from slack.cli.terminal.formats import TABLE
+        from slack.cli.version import print_version
 
-        version()
+        print_version(TABLE)
         raise typer.Exit
 
 

@@ -39,7 +39,7 @@ def crd(
         typer.Argument(
             help="SlackPolicy, SlackScale, SlackHistory, CpuAuditPolicy, CpuAuditReport, ThrottlePolicy, "
             "ActivationPool or ActivationQuota.",
-            metavar="[KIND]",
+            metavar="KIND",
         ),
     ] = CrdKind.SLACK_POLICY,
     output: YamlFile = FileFormat.YAML,

@@ -4,40 +4,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slack.cli.inputs.api_server import context_namespace
 from slack.cli.inputs.dry_run import gather
 from slack.cli.inputs.flag_values import rate
 from slack.cli.inputs.flags import (
     At,
-    Context,
-    Kubeconfig,
     MinRate,
     PlaceholderNamespace,
     PolicyFiles,
     SnapshotFile,
     TransientTaints,
+    namespace_option,
 )
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.planner.explain import Explanation
 
 
+@with_kubectl_flags
 def explain(
     workload: Annotated[str, typer.Argument(help="deploy/api, sts/db, job/x, cronjob/x, pod/x", metavar="KIND/NAME")],
     name: Annotated[
         str | None, typer.Argument(help="As in: explain deploy api", metavar="NAME", show_default=False)
     ] = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the workload.")] = "default",
+    namespace: Annotated[str | None, namespace_option("Namespace of the workload.")] = None,
     filename: PolicyFiles = None,
     snapshot: SnapshotFile = None,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Output = TABLE,
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
     transient_taints: TransientTaints = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Tell which placeholder makes room for a workload's next pod, or why none does.
 
@@ -50,15 +52,15 @@ def explain(
     from slack.planner.explain import explain as explained
     from slack.planner.explain import target
 
-    wanted = target(*_kind_and_name(workload, name), namespace)
+    inside = namespace or context_namespace(access)
+    wanted = target(*_kind_and_name(workload, name), inside)
     inputs = gather(
         filename or [],
         snapshot,
-        kubeconfig,
-        context,
+        access,
         at,
         placeholder_namespace,
-        quotas_of=namespace,
+        quotas_of=inside,
         transient_taints=transient_taints,
     )
     if inputs.built_in:
@@ -81,8 +83,8 @@ def explain(
         from slack.planner.model.whys import whys
 
         typer.echo("\n".join(lines(found, whys(planned))))
-        if output is OutputKind.WIDE and found.rooms:
-            _print_rooms(found)
+        if output.is_wide and found.rooms:
+            _print_rooms(found, output)
 
 
 def _kind_and_name(workload: str, name: str | None) -> tuple[str, str]:
@@ -97,7 +99,7 @@ def _kind_and_name(workload: str, name: str | None) -> tuple[str, str]:
     return kind, rest
 
 
-def _print_rooms(found: "Explanation") -> None:
+def _print_rooms(found: "Explanation", output: Output) -> None:
     """Print every room with all of its nodes, which the sentences above have only a few of."""
     from rich.table import Table
 
@@ -111,7 +113,7 @@ def _print_rooms(found: "Explanation") -> None:
         nodes = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in room.nodes)
         counts = map(str, (room.count, room.bound, room.pending))
         table.add_row(f"  {room.policy}", room.shape, room.role, resources_text(room.requests), *counts, nodes or "-")
-    with wide_columns(OutputKind.WIDE):
+    with wide_columns(output):
         print_table(console(), table)
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     """Run the program."""
     try:
         with guard_signals():
-            if sys.argv[1:] in (["--help"], ["-h"]):  # the one that is asked most: it waits for no library
+            if sys.argv[1:] in ([], ["help"], ["--help"], ["-h"]):  # asked most: it waits for no library
                 from slack.cli.command_table import help_text, program
                 from slack.cli.terminal.output import output_checked
 

@@ -1,5 +1,7 @@
 """`plan`: a dry run. Prints what slack would be kept, changes nothing."""
 
+from typing import Annotated
+
 import typer
 
 from slack.cli.inputs.dry_run import gather
@@ -7,8 +9,6 @@ from slack.cli.inputs.files import name_of
 from slack.cli.inputs.flag_values import rate
 from slack.cli.inputs.flags import (
     At,
-    Context,
-    Kubeconfig,
     MinRate,
     PlaceholderNamespace,
     PolicyFiles,
@@ -16,21 +16,23 @@ from slack.cli.inputs.flags import (
     SnapshotFile,
     TransientTaints,
 )
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document, wide_columns
+from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
 
 
+@with_kubectl_flags
 def plan(
     filename: PolicyFiles = None,
     snapshot: SnapshotFile = None,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Annotated[Output, ListedRows("items", "slackpolicy.resource-slack.io", "policy")] = TABLE,
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
     transient_taints: TransientTaints = "",
     prices: PricesFile = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Show what slack would be kept. A dry run: nothing is written anywhere.
 
@@ -52,8 +54,7 @@ def plan(
     inputs = gather(
         filename or [],
         snapshot,
-        kubeconfig,
-        context,
+        access,
         at,
         placeholder_namespace,
         prices,
@@ -76,6 +77,12 @@ def plan(
 
         spared = {item.policy: spared_text(inputs.measured.get(item.policy), live=inputs.live) for item in result.items}
         with wide_columns(output):
-            print_plan(result, default_rate if inputs.built_in else None, spared=spared, wide=output is OutputKind.WIDE)
+            print_plan(
+                result,
+                default_rate if inputs.built_in else None,
+                spared=spared,
+                wide=output.is_wide,
+                headers=output.headers,
+            )
     if not all(item.feasible for item in result.items):
         raise typer.Exit(INFEASIBLE)

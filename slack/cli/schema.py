@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from slack.cli.terminal.formats import OutputKind, print_document, wide_columns
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import ListedRows, Output, OutputKind, print_document, wide_columns
 
 
 class Printing(StrEnum):
@@ -36,11 +37,12 @@ class Printing(StrEnum):
     VERSION = "version"
 
 
+@with_kubectl_flags
 def schema(
     command: Annotated[Printing, typer.Argument(help="Whose document.", metavar="COMMAND")],
-    output: Annotated[
-        OutputKind, typer.Option("--output", "-o", help="table has a line a field, wide what it is, too.")
-    ] = OutputKind.JSON,
+    output: Annotated[Output, ListedRows(text="table has one line per field, wide also its meaning.")] = Output(
+        OutputKind.JSON
+    ),
 ) -> None:
     """Print the JSON schema of what a command prints with `-o json` and `-o yaml`.
 
@@ -60,7 +62,7 @@ def schema(
         print_document(schema_of(command), output)
     else:
         with wide_columns(output):
-            _print_fields(schema_of(command), wide=output is OutputKind.WIDE)
+            _print_fields(schema_of(command), wide=output.is_wide)
 
 
 def _print_fields(published: dict[str, Any], *, wide: bool) -> None:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.api_server import api_server
-from slack.cli.inputs.flags import Context, Kubeconfig
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.inputs.objects import PLACEHOLDERS, item, items
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
+from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.kube.apply import Writer
@@ -71,7 +72,7 @@ class _Target:
 class _Told:
     """What became of each object: a line at once for people, one document at the end for programs."""
 
-    output: OutputKind
+    output: Output
     namespace: str
     yes: bool
     pods_left: int = 0
@@ -82,7 +83,7 @@ class _Told:
         named = {"kind": target.kind, "namespace": target.namespace, "name": target.name}
         self.items.append({**named, "outcome": outcome, "reason": reason})
         if not self.output.for_machines and outcome in _WORDS:
-            uid = f" (uid {target.uid})" if self.output is OutputKind.WIDE and target.uid else ""
+            uid = f" (uid {target.uid})" if self.output.is_wide and target.uid else ""
             typer.echo(f"{target.text} {_WORDS[outcome]}{uid}")
 
     def end(self) -> None:
@@ -116,15 +117,15 @@ _WaitSeconds = Annotated[
 ]
 
 
+@with_kubectl_flags
 def uninstall(
     yes: _Yes = False,
     namespace: _Namespace = "resource-slack",
     lease_name: _LeaseName = "resource-slack",
     stop_deployment: _StopDeployment = None,
     wait_seconds: _WaitSeconds = 60,
-    output: OutputFormat = OutputKind.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    output: Annotated[Output, ListedRows("items")] = TABLE,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Delete the placeholders, their PriorityClass and the lease. Stop the operator first, or name its Deployment.
 
@@ -140,7 +141,7 @@ def uninstall(
     from slack.kube.retry import retrying
 
     told = _Told(output, namespace, yes)
-    with api_server(kubeconfig, context) as connection:
+    with api_server(access) as connection:
         stopping = threading.Event()
         writer = Writer(connection, stopping, retry=retrying(stopping, deadline_seconds=_RETRY_SECONDS), pauses=False)
         try:

@@ -5,16 +5,23 @@ from importlib import metadata
 
 import typer
 
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document
 
 
-def version(output: OutputFormat = OutputKind.TABLE) -> None:
+@with_kubectl_flags
+def version(output: Output = TABLE) -> None:
     """Print the version.
 
     [bold]Example[/bold]
 
         resource-slack version -o json
     """
+    print_version(output)
+
+
+def print_version(output: Output) -> None:
+    """Print which resource-slack this is, for people or for programs."""
     own = metadata.version("resource-slack")
     if output.for_machines:
         from slack.cluster.labels import API_VERSION

@@ -11,7 +11,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from socket import socket
@@ -143,16 +143,32 @@ class Connection:
         configuration: Configuration,
         *,
         on_request: OnRequest | None = None,
+        impersonate: Sequence[tuple[str, str]] = (),
+        request_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Take what the official client needs.
+
+        Args:
+            configuration: Where the server is, and who asks.
+            on_request: Counter of requests.
+            impersonate: Headers that name another user.
+            request_seconds: How long one request may stay without an answer, in place of each caller's own bound; 0 is
+                without end.
+            clock: Seconds.
+        """
         self.deadline: Deadline | None = None
         """How long requests may take in all, and who is told; None: as long as each one's own timeout lets it."""
+        self.trace: Callable[[str], None] | None = None
+        """Told each request with its answer and time, in one line without any header."""
         configuration.retries = False  # urllib3 would retry under tenacity, unseen and uncounted
         if not configuration.connection_pool_maxsize or configuration.connection_pool_maxsize < POOL_SIZE:
             configuration.connection_pool_maxsize = POOL_SIZE
         self.host: str = configuration.host
         self._client = ApiClient(configuration)
         self._on_request = on_request
+        self._impersonate = impersonate
+        self._request_seconds = request_seconds
         self._user_agent = user_agent()
         self._credentials = threading.Lock()  # refreshing a token rewrites the shared configuration
         self._clock = clock
@@ -232,7 +248,7 @@ class Connection:
         return self._patiently(f"GET {path}", lambda: self._watch(path, query, timeout))
 
     def _watch(self, path: str, query: Mapping[str, object], timeout: tuple[float, float]) -> WatchStream:
-        name, code = f"GET {path}", 0
+        name, code, began = f"GET {path}", 0, self._clock()
         connect_seconds, idle_seconds = timeout
         try:
             wire = self.dial(connect_seconds)
@@ -249,6 +265,7 @@ class Connection:
                 raise
         finally:
             self.count("watch", code)
+            self._show("GET", _url(self.address, path, query), code, began)
         return stream
 
     def dial(self, seconds: float) -> socket:
@@ -285,7 +302,7 @@ class Connection:
         self._authenticate(headers)
         lines = [
             f"{method} {parts.path.rstrip('/')}{path} HTTP/1.1",
-            *(f"{key}: {text}" for key, text in headers.items()),
+            *(f"{key}: {text}" for key, text in (*headers.items(), *self._impersonate)),
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
@@ -334,15 +351,16 @@ class Connection:
         timeout: tuple[float, float] | float,
         verb: str,
     ) -> Stream:
-        name = f"{method} {path}"
-        connect_seconds, read_seconds = timeout if isinstance(timeout, tuple) else (timeout, timeout)
-        code = 0
+        name, code, began = f"{method} {path}", 0, self._clock()
+        connect_seconds, read_seconds = self._bounds(timeout)
         try:
             response = self._client.rest_client.pool_manager.request(
                 method,
                 _url(self.host, path, query),
                 body=payload,
-                headers=headers,
+                headers=urllib3.HTTPHeaderDict([*headers.items(), *self._impersonate])
+                if self._impersonate
+                else headers,
                 timeout=urllib3.Timeout(connect=connect_seconds, read=read_seconds),
                 retries=False,
                 redirect=False,  # a token goes to one host only
@@ -353,9 +371,24 @@ class Connection:
             raise unreachable(name, error) from error
         finally:
             self.count(verb, code)
+            self._show(method, _url(self.address, path, query), code, began)
         if 200 <= code < 300:
             return Stream(response, name, None if self.deadline is None else self.deadline.progress)
         raise self._refused(Stream(response, name), code, response.reason or "", response.headers, name)
+
+    def _bounds(self, timeout: tuple[float, float] | float) -> tuple[float | None, float | None]:
+        """Return seconds to connect and between two reads, None without end."""
+        connect_seconds, read_seconds = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+        if self._request_seconds is None:
+            return connect_seconds, read_seconds
+        if self._request_seconds == 0:
+            return connect_seconds, None
+        return min(connect_seconds, self._request_seconds), self._request_seconds
+
+    def _show(self, method: str, url: str, code: int, began: float) -> None:
+        if self.trace is not None:
+            took = round((self._clock() - began) * 1000)
+            self.trace(f"{method} {url} {code or 'no answer'} in {took} milliseconds")
 
     def _refused(
         self, stream: Stream | WatchStream, status: int, reason: str, headers: Mapping[str, str], name: str

@@ -18,7 +18,6 @@ from slack.cli.audit.options import (
     LevelName,
     Names,
     Nodes,
-    Output,
     Prometheus,
     PrometheusCluster,
     Root,
@@ -27,10 +26,11 @@ from slack.cli.audit.options import (
 )
 from slack.cli.audit.processes import agent, controller
 from slack.cli.inputs.cluster_names import namespace_names
-from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import OutputFormat, OutputKind
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, ListedRows, Output
 from slack.cli.terminal.pictures import PictureFile
 from slack.cli.terminal.problems import Command, CommandGroup, UserError
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.audit.results.audit_result import FindingFilter
@@ -55,7 +55,7 @@ _Namespace = Annotated[
     typer.Option(
         "--namespace",
         "-n",
-        help="Only this namespace.",
+        help="Only this namespace. Default: every namespace.",
         metavar="NAME",
         show_default=False,
         autocompletion=namespace_names,
@@ -75,7 +75,7 @@ _ExplainedNamespace = Annotated[
 
 
 _Watch = Annotated[bool, typer.Option("--watch", "-w", help=_WATCH)]
-_Output = Annotated[Output, typer.Option("--output", "-o", help="How it is printed.")]
+_Output = Annotated[Output, ListedRows("findings", name="", markdown=True)]
 _Pod = Annotated[
     str | None,
     typer.Option("--pod", help="Only this pod: its name or how its uid begins.", metavar="NAME|UID"),
@@ -97,12 +97,13 @@ _Patches = Annotated[
 
 
 @app.callback()
+@with_kubectl_flags
 def audit(
     ctx: typer.Context,
     root: Root = None,
     interval: Interval = None,
     watch: _Watch = False,
-    output: _Output = Output.TABLE,
+    output: _Output = TABLE,
     cluster: Cluster = False,
     prometheus: Prometheus = None,
     window: HistoryWindow = None,
@@ -117,8 +118,7 @@ def audit(
     patches: _Patches = None,
     kubelet_pods: KubeletPods = None,
     names: Names = True,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Tell who is throttled by a CPU limit, why, and what to do.
 
@@ -152,8 +152,7 @@ def audit(
         nodes=node,
         kubelet_pods=kubelet_pods,
         names=names,
-        kubeconfig=kubeconfig,
-        context=context,
+        access=access,
     )
     filters = _filters(namespace, pod, level, options.nodes, limit, everything=everything)
     _report(ctx, options, filters, output, fail_on, watch=watch, patches=patches)
@@ -216,6 +215,7 @@ def _program(ctx: typer.Context) -> str:
 
 
 @app.command(cls=Command)
+@with_kubectl_flags
 def explain(
     ctx: typer.Context,
     target: Annotated[
@@ -228,7 +228,7 @@ def explain(
     namespace: _ExplainedNamespace = None,
     root: Root = None,
     interval: Interval = None,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Output = TABLE,
     picture: PictureFile = None,
     cluster: Cluster = False,
     prometheus: Prometheus = None,
@@ -237,8 +237,7 @@ def explain(
     node: Nodes = None,
     kubelet_pods: KubeletPods = None,
     names: Names = True,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Draw what a CPU limit does to a container: when in each period it stops, for how long, and whose quota it is.
 
@@ -263,8 +262,7 @@ def explain(
         nodes=node,
         kubelet_pods=kubelet_pods,
         names=names,
-        kubeconfig=kubeconfig,
-        context=context,
+        access=access,
     )
     from slack.cli.audit.explain import run
 
@@ -272,6 +270,7 @@ def explain(
 
 
 @app.command(cls=Command)
+@with_kubectl_flags
 def kernel(
     release: Annotated[
         str | None, typer.Option("--release", help="Of this `uname -r` instead of this machine's.", metavar="RELEASE")
@@ -287,12 +286,11 @@ def kernel(
             "--probe", help="Try it on this machine: root, 5 s. It can show the bug, never that it is absent."
         ),
     ] = False,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Output = TABLE,
     fail_on: Annotated[
         KernelFailOn, typer.Option("--fail-on", help="Exit with 3 when a kernel is affected.")
     ] = KernelFailOn.NONE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Tell whether a kernel has one of the bugs that throttle containers below their limit.
 
@@ -308,7 +306,7 @@ def kernel(
     """
     from slack.cli.audit.kernel import run
 
-    remote = cluster or kubeconfig is not None or context is not None
+    remote = cluster or access.is_chosen
     if remote and (release is not None or probe):
         raise UserError("--cluster: leave out --release and --probe; nodes are asked through the API")
     if release is not None and probe:
@@ -321,8 +319,7 @@ def kernel(
         remote=remote,
         probe=probe,
         output=output,
-        kubeconfig=kubeconfig,
-        context=context,
+        access=access,
     )
     if bad and fail_on is KernelFailOn.AFFECTED:
         raise typer.Exit(3)

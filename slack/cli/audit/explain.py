@@ -10,7 +10,7 @@ from slack.audit.results.explanation import Explanation, explain_finding
 from slack.cli.audit.formats import cores, milliseconds, percent, target_name
 from slack.cli.audit.options import SourceOptions
 from slack.cli.audit.selection import select_finding
-from slack.cli.terminal.formats import OutputKind, print_document
+from slack.cli.terminal.formats import Output, print_document
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ SCHEMA = "resource-slack.io/audit-explain/v1"
 
 
 def run(
-    options: SourceOptions, text: str, namespace: str, *, output: OutputKind, picture: Path | None, program: str
+    options: SourceOptions, text: str, namespace: str, *, output: Output, picture: Path | None, program: str
 ) -> None:
     """Audit once, and explain what `text` means.
 

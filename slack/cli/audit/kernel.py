@@ -19,8 +19,9 @@ from slack.audit.kernel.quota_bugs import (
 )
 from slack.cli.audit.formats import clean
 from slack.cli.inputs.api_server import api_server
-from slack.cli.terminal.formats import OutputKind, print_document
+from slack.cli.terminal.formats import Output, print_document
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.audit.kernel.probe import ProbeResult
@@ -55,9 +56,8 @@ def run(
     *,
     remote: bool,
     probe: bool,
-    output: OutputKind,
-    kubeconfig: Path | None,
-    context: str | None,
+    output: Output,
+    access: ClusterAccess,
 ) -> bool:
     """Print verdicts; return whether a kernel is affected.
 
@@ -65,7 +65,7 @@ def run(
         UserError, KubeError: for an empty release, no cluster, and a probe that cannot run.
     """
     if remote:
-        groups = group_by_kernel(_releases(kubeconfig, context))
+        groups = group_by_kernel(_releases(access))
     elif release is not None:
         if not release.strip():
             raise UserError("--release: is empty; give the output of `uname -r`, such as 6.1.0-44-amd64")
@@ -98,13 +98,13 @@ def _own_version() -> str:
         return os.uname().version
 
 
-def _releases(kubeconfig: Path | None, context: str | None) -> dict[str, str]:
+def _releases(access: ClusterAccess) -> dict[str, str]:
     """Return each node's `uname -r` as its kubelet has told it."""
     from slack.audit.sources.node_objects import Node
     from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
 
-    with api_server(kubeconfig, context) as connection:
+    with api_server(access) as connection:
         nodes = list(list_all(connection, resource_path("v1", "nodes"), Node))
         judged = {node.metadata.name: node.kernel_release for node in nodes if node.is_linux}
     if others := len(nodes) - len(judged):

@@ -7,7 +7,7 @@ Three sources exclude each other: this node's cgroups (--root, --interval), ever
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +19,7 @@ from slack.audit.results.source_kind import SourceKind
 from slack.cli.inputs.cluster_names import node_names
 from slack.cli.inputs.files import is_folder
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 
 LOCAL_SECONDS = 15.0
 """150 enforcement periods of 100 ms: fewer than 100 mean nothing, and what is busy with pauses has not all of them."""
@@ -26,16 +27,6 @@ CLUSTER_SECONDS = 60.0
 """cAdvisor reads each cgroup every 10 to 15 s only."""
 HISTORY_SECONDS = 3600.0
 _LEAST_SECONDS, _LEAST_CLUSTER_SECONDS, _LEAST_HISTORY_SECONDS = 1.0, 30.0, 60.0
-
-
-class Output(StrEnum):
-    """How the answer is printed."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    MARKDOWN = "markdown"
 
 
 class LevelName(StrEnum):
@@ -136,8 +127,7 @@ class SourceOptions:
     nodes: tuple[str, ...] = ()
     kubelet_pods: str | None = None
     names: bool = True
-    kubeconfig: Path | None = None
-    context: str | None = None
+    access: ClusterAccess = field(default_factory=ClusterAccess)
 
     @property
     def pause_seconds(self) -> float:
@@ -169,10 +159,14 @@ class SourceOptions:
             yield from ("--kubelet-pods", self.kubelet_pods)
         if not self.names:
             yield "--no-names"
-        if self.kubeconfig is not None:
-            yield from ("--kubeconfig", str(self.kubeconfig))
-        if self.context is not None:
-            yield from ("--context", self.context)
+        chosen = self.access
+        for flag, value in (
+            ("--kubeconfig", chosen.kubeconfig),
+            ("--context", chosen.context),
+            ("--user", chosen.user),
+        ):
+            if value is not None:
+                yield from (flag, str(value))
 
 
 def _without_password(url: str) -> str:
@@ -194,8 +188,7 @@ def source_options(
     nodes: list[str] | None,
     kubelet_pods: str | None,
     names: bool,
-    kubeconfig: Path | None,
-    context: str | None,
+    access: ClusterAccess,
 ) -> SourceOptions:
     """Check the flags against each other.
 
@@ -207,7 +200,7 @@ def source_options(
     _fitting_cluster(kind, prometheus_cluster)
     if root is not None and not is_folder(root):
         raise UserError(f"--root: {root} is no folder; give a node's root such as /host, or a recorded tree")
-    _fitting_names(kind, names=names, kubelet_pods=kubelet_pods, cluster_named=bool(kubeconfig or context))
+    _fitting_names(kind, names=names, kubelet_pods=kubelet_pods, cluster_named=access.is_chosen)
     least, default = _bounds(kind)
     flag, text = ("--window", window) if kind is SourceKind.PROMETHEUS else ("--interval", interval)
     return SourceOptions(
@@ -220,8 +213,7 @@ def source_options(
         nodes=tuple(dict.fromkeys(nodes or ())),
         kubelet_pods=kubelet_pods,
         names=names,
-        kubeconfig=kubeconfig,
-        context=context,
+        access=access,
     )
 
 

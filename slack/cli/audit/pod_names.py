@@ -61,7 +61,7 @@ class BackgroundNames(AbstractContextManager["BackgroundNames"]):
         if options.kubelet_pods is not None:
             self.known = _from_kubelet(options.kubelet_pods)  # a mistake in it is told before anything is waited for
         elif options.names:
-            if options.kubeconfig is not None or options.context is not None:
+            if options.access.is_chosen:
                 _check_cluster(options)
             self._start()
         return self
@@ -115,9 +115,9 @@ class BackgroundNames(AbstractContextManager["BackgroundNames"]):
     def _from_api(self) -> "PodNames":
         from slack.kube.deadline import Deadline
         from slack.kube.errors import KubeError
-        from slack.kube.kubeconfig import connect
+        from slack.kube.kubeconfig import connect_with
 
-        with closing(connect(self._options.kubeconfig, self._options.context)) as connection:
+        with closing(connect_with(self._options.access)) as connection:
             self._server = connection.address
             connection.deadline = Deadline(connection.address, lambda _: None, first_answer_seconds=_API_SECONDS)
             try:
@@ -150,13 +150,14 @@ def _check_cluster(options: SourceOptions) -> None:
     Raises:
         UserError, KubeError: when they are not there, or cannot be read.
     """
-    from slack.kube.kubeconfig import connect
+    from slack.kube.kubeconfig import connect_with
 
     try:
-        connect(options.kubeconfig, options.context).close()
+        connect_with(options.access).close()
     except (ValueError, OSError) as error:
-        flag = "--kubeconfig" if options.kubeconfig is not None else "--context"
-        raise UserError(f"{flag}: {options.kubeconfig or options.context}: {error}") from None
+        access = options.access
+        flag = "--kubeconfig" if access.kubeconfig is not None else "--context"
+        raise UserError(f"{flag}: {access.kubeconfig or access.context}: {error}") from None
 
 
 def _listed(connection: "Connection", options: SourceOptions) -> "PodNames":

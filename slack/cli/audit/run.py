@@ -11,9 +11,9 @@ from slack.audit.findings.finding import Severity
 from slack.audit.results.audit_result import AuditResult, FindingFilter
 from slack.audit.results.source_kind import SourceKind
 from slack.cli.audit.formats import count_text, shown, span
-from slack.cli.audit.options import FailOn, Output, SourceOptions
+from slack.cli.audit.options import FailOn, SourceOptions
 from slack.cli.audit.sampling import audit_once, audit_repeatedly
-from slack.cli.terminal.formats import OutputKind, print_document, wide_columns
+from slack.cli.terminal.formats import Output, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 
 _FAILING = {FailOn.NONE: None, FailOn.WARN: Severity.WARN, FailOn.HIGH: Severity.HIGH}
@@ -118,35 +118,35 @@ def _print(
 ) -> None:
     asked = filters.asked(found)
     lines = filters.shown(asked)
-    if output is Output.JSON:
+    if output.kind is OutputKind.JSON:
         import json
 
         from slack.cli.audit.export import document
 
         typer.echo(json.dumps(document(found, asked, lines), indent=indent, ensure_ascii=False))
-    elif output is Output.YAML:
+    elif output.for_machines:
         from slack.cli.audit.export import document
 
-        print_document(document(found, asked, lines), OutputKind.YAML)
-    elif output is Output.MARKDOWN:
+        print_document(document(found, asked, lines), output)
+    elif output.kind is OutputKind.MARKDOWN:
         from slack.cli.audit.export import markdown
 
         typer.echo(markdown(found, asked, lines), nl=False)
     else:
         from slack.cli.audit.tables import print_result
 
-        with wide_columns(OutputKind.WIDE if output is Output.WIDE else OutputKind.TABLE):
-            print_result(found, asked, lines, options=options, program=program)
+        with wide_columns(output):
+            print_result(found, asked, lines, options=options, program=program, headers=output.headers)
 
 
 def _watched(options: SourceOptions, filters: FindingFilter, output: Output, program: str) -> AuditResult:
-    if output is Output.TABLE and sys.stdout.isatty():
+    if output.kind is OutputKind.TABLE and sys.stdout.isatty():
         return _live(options, filters, program)
     last: AuditResult | None = None
     for found in audit_repeatedly(options):
-        if output is Output.YAML and last is not None:
+        if output.kind is OutputKind.YAML and last is not None:
             typer.echo("---")
-        elif output is not Output.JSON and output is not Output.YAML:
+        elif not output.for_machines:
             if last is not None:
                 typer.echo("")
             typer.echo(f"{found.at:%Y-%m-%dT%H:%M:%SZ}, the last {span(found.windows.seconds)}")

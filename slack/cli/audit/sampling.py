@@ -169,7 +169,7 @@ def _opened(options: SourceOptions) -> Iterator[Source]:
         from slack.cli.inputs.api_server import api_server
 
         with (
-            api_server(options.kubeconfig, options.context) as connection,
+            api_server(options.access) as connection,
             closing(ClusterSource(connection, options.nodes)) as cluster,
         ):
             yield cluster

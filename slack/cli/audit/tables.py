@@ -70,7 +70,13 @@ _COLUMNS = (
 
 
 def print_result(
-    result: AuditResult, asked: Sequence[Finding], shown: Sequence[Finding], *, options: SourceOptions, program: str
+    result: AuditResult,
+    asked: Sequence[Finding],
+    shown: Sequence[Finding],
+    *,
+    options: SourceOptions,
+    program: str,
+    headers: bool = True,
 ) -> None:
     """Print one look on stdout."""
     from slack.cli.terminal.console import console, pipe_columns
@@ -78,9 +84,12 @@ def print_result(
     out = console()
     if out.is_terminal:
         # Not cropped: the command below the table is one line, which the terminal wraps and a mouse takes as a whole.
-        out.print(render(result, asked, shown, options=options, width=out.width, program=program), crop=False)
+        out.print(
+            render(result, asked, shown, options=options, width=out.width, program=program, headers=headers), crop=False
+        )
         return
-    sys.stdout.write(plain(result, asked, shown, options=options, width=pipe_columns() or _PIPE_WIDTH, program=program))
+    width = pipe_columns() or _PIPE_WIDTH
+    sys.stdout.write(plain(result, asked, shown, options=options, width=width, program=program, headers=headers))
 
 
 def plain(
@@ -91,11 +100,13 @@ def plain(
     options: SourceOptions,
     program: str,
     width: int = _PIPE_WIDTH,
+    headers: bool = True,
 ) -> str:
     """Return one look as text without colours and blanks at the ends of lines; no line is broken without a width."""
     out = Console(width=width, color_system=None, force_terminal=False, highlight=False, no_color=True)
     with out.capture() as capture:
-        out.print(render(result, asked, shown, options=options, width=width, program=program), crop=False)
+        seen = render(result, asked, shown, options=options, width=width, program=program, headers=headers)
+        out.print(seen, crop=False)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
@@ -108,6 +119,7 @@ def render(
     width: int,
     program: str,
     redrawn: bool = False,
+    headers: bool = True,
 ) -> RenderableType:
     """Return one look for a console of so many columns.
 
@@ -119,10 +131,12 @@ def render(
         width: columns of the terminal.
         program: how the program is called, for what to run next.
         redrawn: no line may be longer than the terminal is wide, not even a command.
+        headers: the table has headings.
     """
     parts: list[RenderableType] = []
     if shown:
         table = _table(result, shown)
+        table.show_header = headers
         parts.append(table if _wide(table) <= width else Group(*_blocks(result, shown)))
         parts.append(Text())
     parts += _summary(result, asked, shown)

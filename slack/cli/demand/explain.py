@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.inputs.api_server import api_server
-from slack.cli.inputs.cluster_names import namespace_names
-from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, printable
+from slack.cli.inputs.api_server import api_server, context_namespace
+from slack.cli.inputs.flags import namespace_option
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document, printable
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.cli.demand.pool_view import PoolStatusView
@@ -18,14 +19,12 @@ if TYPE_CHECKING:
 _KINDS = ("", "pool", "pools", "activationpool", "activationpools", "actpool")
 
 
+@with_kubectl_flags
 def explain(
     pool: Annotated[str, typer.Argument(help="As in: explain -n media pool/thumbnail", metavar="pool/NAME")],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the pool.", autocompletion=namespace_names)
-    ] = "default",
-    output: OutputFormat = OutputKind.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    namespace: Annotated[str | None, namespace_option("Namespace of the pool.")] = None,
+    output: Output = TABLE,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Tell the last decision about a pool: what it was given, the row of the table, and what clipped it.
 
@@ -46,18 +45,19 @@ def explain(
     from slack.cli.demand.pool_view import InvalidPoolStatus, read_pools, read_status, row
     from slack.cluster.labels import API_VERSION
 
-    with api_server(kubeconfig, context) as connection:
-        found = read_pools(connection, namespace, name)
+    inside = namespace or context_namespace(access)
+    with api_server(access) as connection:
+        found = read_pools(connection, inside, name=name)
     if not found:
-        raise UserError(f"there is no ActivationPool {name} in the namespace {namespace}")
+        raise UserError(f"there is no ActivationPool {name} in the namespace {inside}")
     try:
         status = read_status(found[0])
         text, conditions = (
-            status_sentences(f"{namespace}/{name}", status),
+            status_sentences(f"{inside}/{name}", status),
             (found[0].get("status") or {}).get("conditions"),
         )
     except InvalidPoolStatus as error:
-        status, text, conditions = read_status({}), [f"{namespace}/{name}: {error}"], None
+        status, text, conditions = read_status({}), [f"{inside}/{name}: {error}"], None
     shown = {
         "apiVersion": API_VERSION,
         "kind": "DemandExplanation",

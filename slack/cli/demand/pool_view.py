@@ -65,15 +65,18 @@ class PoolStatusView(msgspec.Struct):
     conditions: tuple[PoolCondition, ...] | None = None
 
 
-def read_pools(connection: "Connection", namespace: str | None, name: str | None = None) -> list[Json]:
-    """Return the ActivationPools of a namespace, or of all; of one name, where it is given."""
+def read_pools(
+    connection: "Connection", namespace: str | None, *, name: str | None = None, selector: str = ""
+) -> list[Json]:
+    """Return the ActivationPools of a namespace, or of all; of one name or with some labels, where these are given."""
     from slack.cluster.labels import API_VERSION
     from slack.demand.crd import POOL_PLURAL
     from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
 
     path = resource_path(API_VERSION, POOL_PLURAL, namespace=namespace)
-    found = [item for item in list_all(connection, path, dict[str, Any]) if name in (None, item["metadata"]["name"])]
+    seen = list_all(connection, path, dict[str, Any], label_selector=selector)
+    found = [item for item in seen if name in (None, item["metadata"]["name"])]
     return sorted(found, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.files import name_of, read_bytes
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -29,13 +30,14 @@ _Stale = Annotated[
 ]
 
 
+@with_kubectl_flags
 def replay(
     trace: _Trace,
     guards: _Guards = None,
     max_containers: _MaxContainers = None,
     idle_timeout: _IdleTimeout = None,
     stale: _Stale = None,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Decide a recorded run again, with the same settings or with others, and sum up what was decided.
 

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.inputs.api_server import api_server
-from slack.cli.inputs.cluster_names import namespace_names
-from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, printable, watch_document
+from slack.cli.inputs.api_server import api_server, chosen_namespace
+from slack.cli.inputs.flags import AllNamespaces, Selector, namespace_option
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document, printable, watch_document
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,15 +16,14 @@ if TYPE_CHECKING:
 _HEADINGS = ("POOL", "WANTED", "READY", "CREATING", "UNMET", "LAG", "OLDEST", "IN/S", "OUT/S", "THROTTLED", "STATE")
 
 
+@with_kubectl_flags
 def top(
-    namespace: Annotated[
-        str | None,
-        typer.Option("--namespace", "-n", help="Pools of one namespace only.", autocompletion=namespace_names),
-    ] = None,
+    namespace: Annotated[str | None, namespace_option("Namespace of the pools.")] = None,
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every two seconds, until Ctrl-C.")] = False,
-    output: OutputFormat = OutputKind.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    output: Annotated[Output, ListedRows("items", "activationpool.resource-slack.io")] = TABLE,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Show the pools as they are: what comes and is done, how long messages wait, who starves.
 
@@ -32,18 +32,20 @@ def top(
 
     [bold]Examples[/bold]
 
-        resource-slack demand top
+        resource-slack demand top -A
 
         resource-slack demand top -n media --watch
 
-        resource-slack demand top -o json
+        resource-slack demand top -A -l team=media -o name
     """
     from slack.cli.demand.pool_view import read_pools, row
     from slack.kube.errors import KubeError
 
+    inside = chosen_namespace(namespace, access, everywhere=all_namespaces)
+
     def look() -> list[dict[str, Any]]:
-        with api_server(kubeconfig, context) as connection:
-            rows = [row(pool) for pool in read_pools(connection, namespace)]
+        with api_server(access) as connection:
+            rows = [row(pool) for pool in read_pools(connection, inside, selector=selector)]
         return sorted(rows, key=lambda r: (not r["starving"], -(r["oldest_ms"] or 0), r["namespace"], r["name"]))
 
     def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -55,21 +57,21 @@ def top(
         if output.for_machines:
             print_document(document(rows), output)
         else:
-            _print(rows)
+            _print(rows, headers=output.headers)
 
     if watch:
         watch_document(look, show, document, output, passing=(KubeError,))
     show(look())
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print(rows: list[dict[str, Any]], *, headers: bool) -> None:
     from slack.cli.terminal.console import console, print_table
 
     out = console()
     if not rows:
         out.print("no ActivationPools")
         return
-    print_table(out, _table(rows))
+    print_table(out, _table(rows), headers=headers)
     for row in rows:
         if row["problem"]:
             out.print(printable(f"{row['namespace']}/{row['name']}: {row['problem']}"), markup=False)

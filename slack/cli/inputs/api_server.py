@@ -6,17 +6,19 @@ login page, a proxy, half an answer) says so before anything else is read. Who m
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+
+from slack.cli.terminal.problems import UserError
+from slack.kube.access import REQUESTS_SHOWN, ClusterAccess
 
 if TYPE_CHECKING:
     from slack.kube.connection import Connection
 
 
 @contextmanager
-def api_server(kubeconfig: Path | None, context: str | None) -> Iterator["Connection"]:
+def api_server(access: ClusterAccess) -> Iterator["Connection"]:
     """Connect for the time of a command; what goes wrong inside is said with the server's address.
 
     Raises:
@@ -24,10 +26,15 @@ def api_server(kubeconfig: Path | None, context: str | None) -> Iterator["Connec
     """
     from slack.kube.deadline import Deadline
     from slack.kube.errors import KubeError
-    from slack.kube.kubeconfig import connect
+    from slack.kube.kubeconfig import connect_with
 
-    with closing(connect(kubeconfig, context)) as connection:
-        connection.deadline = Deadline(f"the API server at {connection.address}", _say)
+    with closing(connect_with(access)) as connection:
+        seconds = access.request_timeout_seconds
+        if seconds != 0:
+            server = f"the API server at {connection.address}"
+            connection.deadline = Deadline(server, _say, first_answer_seconds=seconds, silent_seconds=seconds)
+        if access.verbosity >= REQUESTS_SHOWN:
+            connection.trace = _say
         try:
             greet(connection)
             yield connection
@@ -55,3 +62,23 @@ def greet(connection: "Connection") -> None:
 
 def _say(text: str) -> None:
     typer.echo(text, err=True)
+
+
+def chosen_namespace(namespace: str | None, access: ClusterAccess, *, everywhere: bool = False) -> str | None:
+    """Return the namespace that a command works in: the one given, else that of the context; None for all.
+
+    Raises:
+        UserError: one and all were asked for.
+    """
+    if everywhere:
+        if namespace is not None:
+            raise UserError("--all-namespaces: not together with --namespace; leave one of the two out")
+        return None
+    return namespace or context_namespace(access)
+
+
+def context_namespace(access: ClusterAccess) -> str:
+    """Return the namespace of the kubeconfig's context, in a pod the pod's, else default."""
+    from slack.kube.kubeconfig_files import current_namespace
+
+    return current_namespace(access)

@@ -8,7 +8,6 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -24,6 +23,7 @@ from slack.cluster.labels import ACTIVATION_POOLS, API_VERSION, PRIORITY_CLASS
 from slack.cluster.load import InvalidSnapshot, Seen, read_cluster
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import Snapshot
+from slack.kube.access import ClusterAccess
 from slack.planner.domain.membership import node_labels, node_selectors
 from slack.planner.model.pool import Pool, read_pool
 from slack.planner.model.result import ExistingShape
@@ -181,8 +181,7 @@ def _document(raw: bytes | msgspec.Raw, source: str, path: str) -> Any:
 
 
 def from_api(
-    kubeconfig: Path | None,
-    context: str | None,
+    access: ClusterAccess,
     *,
     now: float,
     placeholder_namespace: str,
@@ -193,8 +192,7 @@ def from_api(
     """Read a live cluster once, with get and list only.
 
     Args:
-        kubeconfig: None for the usual one.
-        context: of it; None for the current one.
+        access: which API server, and as whom.
         now: Unix seconds.
         placeholder_namespace: where placeholders are, and what operators have learnt.
         taint_keys: which taints of nodes are transient.
@@ -207,7 +205,7 @@ def from_api(
     from slack.kube.paths import resource_path
 
     columns = ClusterColumns(placeholder_namespace, taint_keys=taint_keys)
-    with api_server(kubeconfig, context) as connection, _objects_read():
+    with api_server(access) as connection, _objects_read():
         classes, sets = _fill_columns(connection, columns)
         policies = _slack_policies(connection)
         pools = _listed_if_any(connection, resource_path(API_VERSION, ACTIVATION_POOLS), wire.ActivationPool)

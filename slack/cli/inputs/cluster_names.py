@@ -40,15 +40,18 @@ def node_names(ctx: Any, incomplete: str) -> list[str]:
 
 
 def _names_in_cluster(ctx: Any, incomplete: str, api_version: str, plural: str) -> list[str]:
+    from slack.kube.access import ClusterAccess
     from slack.kube.deadline import Deadline
     from slack.kube.errors import KubeError, decode_answer
-    from slack.kube.kubeconfig import connect
+    from slack.kube.kubeconfig import connect_with
     from slack.kube.paths import resource_path
 
     chosen = ctx.params.get("kubeconfig")
+    named = {key: ctx.params[key] for key in ("context", "cluster", "user") if isinstance(ctx.params.get(key), str)}
+    access = ClusterAccess(kubeconfig=Path(chosen) if chosen else None, **named)
     path = resource_path(api_version, plural)
     try:
-        with closing(connect(Path(chosen) if chosen else None, ctx.params.get("context"))) as connection:
+        with closing(connect_with(access)) as connection:
             connection.deadline = Deadline(connection.address, lambda _: None, first_answer_seconds=_SECONDS)
             answer = connection.request("GET", path, query={"limit": 100}, timeout=_SECONDS)
             found = decode_answer(path, answer, msgspec.json.Decoder(_Names)).items

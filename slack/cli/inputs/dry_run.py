@@ -16,6 +16,7 @@ from slack.cli.inputs.learned_state import amounts
 from slack.cli.inputs.measured import PolicyMeasurement, measurements_of
 from slack.cli.terminal.problems import UserError
 from slack.cluster.node_prices import NO_PRICES
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.cli.inputs.cluster import DryRunCluster
@@ -77,8 +78,7 @@ class Inputs:
 def gather(
     policy_files: Sequence[Path],
     snapshot: Path | None,
-    kubeconfig: Path | None,
-    context: str | None,
+    access: ClusterAccess,
     at: str | None,
     placeholder_namespace: str,
     prices: Path | None = None,
@@ -91,7 +91,7 @@ def gather(
         UserError, InvalidPolicy, InvalidSnapshot, KubeError: for what cannot be read, with its name.
     """
     now = time.time() if at is None else instant(at)
-    if snapshot is not None and (kubeconfig or context):
+    if snapshot is not None and access.is_chosen:
         raise UserError("--snapshot: give either a snapshot file or a cluster (--kubeconfig, --context), not both")
     if [*policy_files, snapshot, prices].count(STDIN) > 1:
         raise UserError("-: stdin can be read once only; put one of them into a file")
@@ -101,7 +101,7 @@ def gather(
     if snapshot is not None:
         seen = _cluster_of_file(snapshot, given, now, placeholder_namespace, taint_keys)
     else:
-        seen = _live_cluster(kubeconfig, context, given, now, placeholder_namespace, quotas_of, taint_keys)
+        seen = _live_cluster(access, given, now, placeholder_namespace, quotas_of, taint_keys)
     from slack.cli.inputs.forms import with_forms
     from slack.planner.objects.adoption import BUILT_IN
 
@@ -157,8 +157,7 @@ def _cluster_of_file(
 
 
 def _live_cluster(
-    kubeconfig: Path | None,
-    context: str | None,
+    access: ClusterAccess,
     policies: "Sequence[Policy]",
     now: float,
     placeholder_namespace: str,
@@ -168,8 +167,7 @@ def _live_cluster(
     from slack.cli.inputs import cluster
 
     return cluster.from_api(
-        kubeconfig,
-        context,
+        access,
         now=now,
         placeholder_namespace=placeholder_namespace,
         taint_keys=taint_keys,

@@ -1,9 +1,11 @@
 """Flags that several commands have: which cluster, which files, which rate."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from slack.cli.inputs.cluster_names import namespace_names
 
 PolicyFiles = Annotated[
     list[Path] | None,
@@ -19,8 +21,6 @@ SnapshotFile = Annotated[
         metavar="FILE",
     ),
 ]
-Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="Which kubeconfig to use.", metavar="FILE")]
-Context = Annotated[str | None, typer.Option("--context", help="Which context of the kubeconfig.", metavar="NAME")]
 MinRate = Annotated[
     str,
     typer.Option(
@@ -53,3 +53,32 @@ PlaceholderNamespace = Annotated[
         "--placeholder-namespace", help="Namespace of the operator's placeholders, if it runs.", metavar="NAME"
     ),
 ]
+AllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Every namespace, instead of one.", show_default=False)
+]
+Selector = Annotated[
+    str,
+    typer.Option(
+        "--selector",
+        "-l",
+        help="Only objects with these labels, such as team=web.",
+        metavar="LABELS",
+        show_default=False,
+    ),
+]
+
+
+def namespace_option(text: str) -> Any:
+    """Return a command's `--namespace`; it gives None without the flag, which `chosen_namespace` reads.
+
+    Args:
+        text: what is in the namespace.
+    """
+    return typer.Option(
+        "--namespace",
+        "-n",
+        help=f"{text} Default: that of the kubeconfig's context.",
+        metavar="NAME",
+        show_default=False,
+        autocompletion=namespace_names,
+    )

@@ -1,15 +1,17 @@
 """`load`: flags, the question before, and the answer after."""
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slack.cli.inputs.api_server import context_namespace
 from slack.cli.inputs.flag_values import duration
-from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import OutputFormat, OutputKind
+from slack.cli.inputs.flags import namespace_option
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 from slack.loadtest.shape import LoadShape
 from slack.process.exit_codes import INFEASIBLE
 
@@ -25,7 +27,7 @@ _LONGEST_NAME = 63
 _Pods = Annotated[
     str, typer.Option("--pods", help=f"How many pods, up to {_MOST_PODS}.", metavar="NUMBER", show_default=False)
 ]
-_Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Where the Deployment is made.", metavar="NAME")]
+_Namespace = Annotated[str | None, namespace_option("Namespace of the Deployment.")]
 _Cpu = Annotated[str, typer.Option("--cpu", help="What a pod requests.", metavar="QUANTITY")]
 _Memory = Annotated[str, typer.Option("--memory", help="What a pod requests.", metavar="QUANTITY")]
 _Shape = Annotated[
@@ -62,9 +64,10 @@ _Image = Annotated[str, typer.Option("--image", help="Of its pods; it only has t
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask first.")]
 
 
+@with_kubectl_flags
 def load(
     pods: _Pods,
-    namespace: _Namespace = "default",
+    namespace: _Namespace = None,
     cpu: _Cpu = "500m",
     memory: _Memory = "512Mi",
     shape: _Shape = LoadShape.BURST,
@@ -74,9 +77,8 @@ def load(
     name: _Name = "resource-slack-load",
     image: _Image = _IMAGE,
     yes: _Yes = False,
-    output: OutputFormat = OutputKind.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    output: Output = TABLE,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Load a cluster with pods for a while: how fast they start, who makes room, and whether the nodes go again.
 
@@ -98,7 +100,7 @@ def load(
     from slack.cli.load.run import LoadRequest
 
     asked = LoadRequest(
-        namespace=namespace,
+        namespace=namespace or context_namespace(access),
         name=_name(name),
         image=image,
         pods=_pods(pods),
@@ -108,17 +110,17 @@ def load(
         patience_seconds=_seconds("--patience", patience),
         nodes_seconds=0.0 if watch_nodes.strip() in ("0", "0s") else _seconds("--watch-nodes", watch_nodes),
     )
-    _run(asked, kubeconfig, context, output, yes=yes)
+    _run(asked, access, output, yes=yes)
 
 
-def _run(asked: "LoadRequest", kubeconfig: Path | None, context: str | None, output: OutputKind, *, yes: bool) -> None:
+def _run(asked: "LoadRequest", access: ClusterAccess, output: Output, *, yes: bool) -> None:
     """Ask the user, run the load, print the report, and end with its exit code."""
     from slack.cli.inputs.api_server import api_server
     from slack.cli.load.report_text import print_report, question
     from slack.cli.load.run import LoadRun
     from slack.cli.terminal.interrupts import INTERRUPTED
 
-    with api_server(kubeconfig, context) as connection:
+    with api_server(access) as connection:
         run = LoadRun(connection, asked)
         run.check()
         if not yes:

@@ -4,7 +4,7 @@ import typer
 
 from slack.cli.load.live import printable
 from slack.cli.load.run import NODES, PLACEHOLDERS_SEEN, Finished, LoadRequest
-from slack.cli.terminal.formats import OutputKind, print_document
+from slack.cli.terminal.formats import Output, print_document
 from slack.loadtest.chart import chart
 from slack.loadtest.report import AT_ONCE_SECONDS, LoadTestReport, document
 
@@ -25,12 +25,12 @@ def question(asked: LoadRequest, address: str) -> str:
     )
 
 
-def print_report(finished: Finished, output: OutputKind) -> None:
+def print_report(finished: Finished, output: Output) -> None:
     """Print what came of it."""
     if output.for_machines:
         print_document(document(finished.report, notes(finished)), output)
         return
-    for line in lines(finished, _WIDE_COLUMNS if output is OutputKind.WIDE else _COLUMNS):
+    for line in lines(finished, _WIDE_COLUMNS if output.is_wide else _COLUMNS):
         typer.echo(printable(line))
 
 

@@ -6,16 +6,18 @@ from typing import Annotated
 
 import typer
 
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.inputs.process_command import process_command
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
-from slack.cli.terminal.problems import Command
+from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document, wide_columns
+from slack.cli.terminal.problems import Command, CommandGroup
 from slack_operator.loadwatcher.settings import LoadWatcherSettings
 
-app = typer.Typer(
-    help="Tell what nodes really use, to schedulers and to people.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def load_watcher() -> None:
+    """Tell what nodes really use, to schedulers and to people."""
 
 
 @app.command(cls=Command)
@@ -42,11 +44,12 @@ def serve(flags: dict[str, object], config: Path | None) -> None:
 
 
 @app.command(cls=Command)
+@with_kubectl_flags
 def show(
     address: Annotated[
         str, typer.Option("--address", help="Where a load watcher serves /watcher.", metavar="URL")
     ] = "http://127.0.0.1:2020",
-    output: OutputFormat = OutputKind.TABLE,
+    output: Annotated[Output, ListedRows("items", "node", "node")] = TABLE,
 ) -> None:
     """Show what a load watcher knows: a line a node with use and deviation by window, age, the analyser's verdict.
 
@@ -67,4 +70,4 @@ def show(
         print_document(document(seen), output)
         return
     with wide_columns(output):
-        print_nodes(seen, wide=output is OutputKind.WIDE)
+        print_nodes(seen, wide=output.is_wide, headers=output.headers)

@@ -123,7 +123,7 @@ def _item(node: NodeSeen) -> dict[str, Any]:
     }
 
 
-def print_nodes(seen: NodesSeen, *, wide: bool) -> None:
+def print_nodes(seen: NodesSeen, *, wide: bool, headers: bool = True) -> None:
     """Print a line a node, and what is wrong as a whole."""
     out = console()
     nodes = seen.nodes()
@@ -141,7 +141,7 @@ def print_nodes(seen: NodesSeen, *, wide: bool) -> None:
         cells = [_use(node.uses.get((kind, window))) for kind in kinds for window in windows]
         verdict = node.verdict if seen.verdicts is not None else "-"
         table.add_row(_printable(node.name), *cells, _age(node.age_seconds), _printable(verdict))
-    print_table(out, table)
+    print_table(out, table, headers=headers)
     if seen.verdicts is not None and seen.verdicts.error is not None:
         out.print(f"the last fetch failed: {seen.verdicts.error}", markup=False, soft_wrap=True)
 

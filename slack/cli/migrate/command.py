@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.inputs.api_server import api_server
+from slack.cli.inputs.api_server import api_server, chosen_namespace
 from slack.cli.inputs.files import name_of
 from slack.cli.inputs.flag_values import refuse_given
-from slack.cli.inputs.flags import Context, Kubeconfig
+from slack.cli.inputs.flags import AllNamespaces, namespace_option
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.terminal.formats import FileFormat
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.kube.connection import Connection
+    from slack.migration.findings import KeptRoom
 
 Json = dict[str, Any]
 
@@ -59,7 +62,7 @@ _Filename = Annotated[
     list[Path] | None,
     typer.Option("--filename", "-f", help="Manifests, YAML or JSON; - is stdin. No cluster is asked.", metavar="FILE"),
 ]
-_Namespace = Annotated[str, typer.Option("--namespace", "-n", help="In the cluster: where they are.", metavar="NAME")]
+_Namespace = Annotated[str | None, namespace_option("Namespace of what keeps capacity.")]
 _NodeCpu = Annotated[
     str | None,
     typer.Option("--node-cpu", help="Cpu of a node, to read what counts nodes.", metavar="QUANTITY"),
@@ -67,15 +70,16 @@ _NodeCpu = Annotated[
 _Output = Annotated[FileFormat, typer.Option("--output", "-o", help="json has no comments.")]
 
 
+@with_kubectl_flags
 def migrate(
     ctx: typer.Context,
     target: _Target = None,
     filename: _Filename = None,
-    namespace: _Namespace = "default",
+    namespace: _Namespace = None,
+    all_namespaces: AllNamespaces = False,
     node_cpu: _NodeCpu = None,
     output: _Output = FileFormat.YAML,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Print SlackPolicies that keep the room that an overprovisioner or a CapacityBuffer keeps now.
 
@@ -96,15 +100,18 @@ def migrate(
     from slack.migration import policies
 
     node_cpu_millis = _node_cpu(node_cpu)
-    if filename and (target or kubeconfig or context):
+    if filename and (target or access.is_chosen):
         raise UserError("--filename: give either manifests or a cluster (KIND/NAME, --kubeconfig, --context), not both")
     if filename:
-        refuse_given(ctx, ("namespace",), "belongs to a cluster; manifests say their namespaces themselves")
+        refuse_given(
+            ctx, ("namespace", "all_namespaces"), "belongs to a cluster; manifests say their namespaces themselves"
+        )
         manifests, chosen = list(_from_files(filename)), None
         source = ", ".join(name_of(path) for path in filename)
     else:
-        manifests, chosen = _from_api(target, namespace, kubeconfig, context)
-        source = f"namespace {namespace}"
+        inside = chosen_namespace(namespace, access, everywhere=all_namespaces)
+        manifests, chosen = _from_api(target, inside, access)
+        source = "the cluster" if inside is None else f"namespace {inside}"
     rooms = policies.rooms_in(manifests, node_cpu_millis, chosen)
     if not rooms:
         raise UserError(
@@ -119,12 +126,19 @@ def migrate(
         shown = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
         typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
         return
+    _print_yaml(groups, documents)
+
+
+def _print_yaml(groups: "Sequence[Sequence[KeptRoom]]", documents: Sequence[Json]) -> None:
+    """Print each policy after comments that say what it is made of."""
     import yaml
+
+    from slack.migration.policies import comments
 
     for number, (group, document) in enumerate(zip(groups, documents, strict=True)):
         if number:
             typer.echo("---")
-        typer.echo("\n".join(policies.comments(group)))
+        typer.echo("\n".join(comments(group)))
         typer.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), nl=False)
 
 
@@ -172,27 +186,26 @@ def _objects(document: Any, where: str) -> Iterator[Json]:
     yield document
 
 
-def _from_api(
-    target: str | None, namespace: str, kubeconfig: Path | None, context: str | None
-) -> tuple[list[Json], Json | None]:
+def _from_api(target: str | None, namespace: str | None, access: ClusterAccess) -> tuple[list[Json], Json | None]:
     wanted, name = "", ""
     if target is not None:
         kind, slash, name = target.partition("/")
         wanted = _KINDS.get(kind.lower(), "")
         if not slash or not name or not wanted:
             raise UserError(f"{target}: write KIND/NAME, such as deploy/overprovisioner or capacitybuffer/web")
-    with api_server(kubeconfig, context) as connection:
+    with api_server(access) as connection:
         manifests = _read(connection, namespace)
     if target is None:
         return manifests, None
     for manifest in manifests:
         if manifest["kind"] == wanted and manifest["metadata"]["name"] == name:
             return manifests, manifest
-    raise UserError(f"{target}: there is none of this name in namespace {namespace}; name another with -n")
+    where = "in the cluster" if namespace is None else f"in namespace {namespace}; name another with -n"
+    raise UserError(f"{target}: there is none of this name {where}")
 
 
-def _read(connection: "Connection", namespace: str) -> list[Json]:
-    """Read what may keep room in a namespace, and what explains it."""
+def _read(connection: "Connection", namespace: str | None) -> list[Json]:
+    """Read what may keep room in a namespace, or in all, and what explains it."""
     from slack.migration.capacity_buffers import GROUP, KIND
 
     manifests: list[Json] = []

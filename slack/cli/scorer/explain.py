@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from slack.cli.inputs.api_server import context_namespace
+from slack.cli.inputs.flags import namespace_option
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 
 _SCORER = "The scorer's address; kubectl port-forward reaches one in a cluster."
 _MOST_BYTES = 4 << 20
@@ -22,9 +25,9 @@ class ExplainOutput(StrEnum):
 
 def explain(
     pod: Annotated[str, typer.Argument(help="The pod: api-x2x4z, or pod/api-x2x4z.", metavar="POD")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.", metavar="NAME")] = "default",
+    namespace: Annotated[str | None, namespace_option("Namespace of the pod.")] = None,
     scorer: Annotated[str, typer.Option("--scorer", help=_SCORER, metavar="URL")] = "http://127.0.0.1:8888",
-    output: Annotated[ExplainOutput, typer.Option("--output", "-o", help="How it is printed.")] = ExplainOutput.TEXT,
+    output: Annotated[ExplainOutput, typer.Option("--output", "-o", help="Output format.")] = ExplainOutput.TEXT,
 ) -> None:
     """Tell why a pod went to its node: use, age, prediction, and each algorithm's score, beside the best nodes.
 
@@ -36,7 +39,7 @@ def explain(
 
         resource-slack scorer explain -n shop pod/api-x2x4z
     """
-    found = _ask(scorer, namespace, pod)
+    found = _ask(scorer, namespace or context_namespace(ClusterAccess()), pod)
     if output is ExplainOutput.JSON:
         typer.echo(json.dumps(found, indent=2))
         return

@@ -9,7 +9,8 @@ import typer
 from slack.cli.inputs.files import name_of, read_bytes
 from slack.cli.inputs.flag_values import instant
 from slack.cli.inputs.flags import SnapshotFile
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ _PlaceholderNamespace = Annotated[
 ]
 
 
+@with_kubectl_flags
 def score(
     snapshot: SnapshotFile = None,
     load: _LoadFiles = None,
@@ -65,7 +67,7 @@ def score(
     lines: _Lines = None,
     config: _Config = None,
     algorithms: _Algorithms = None,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Output = TABLE,
     at: _At = None,
     placeholder_namespace: _PlaceholderNamespace = None,
 ) -> None:
@@ -118,9 +120,9 @@ def _settings(config: Path | None, algorithms: str | None, namespace: str | None
     return load(ScorerSettings, {"algorithms": algorithms, "namespace": namespace}, {}, file=config)
 
 
-def _print(document: dict[str, Any], output: OutputKind, show: Any) -> None:
+def _print(document: dict[str, Any], output: Output, show: Any) -> None:
     if output.for_machines:
         print_document(document, output)
         return
     with wide_columns(output):
-        show(document, wide=output is OutputKind.WIDE)
+        show(document, wide=output.is_wide)

@@ -17,10 +17,12 @@ import typer
 
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.flag_values import duration as duration_of
-from slack.cli.inputs.flags import Context, Kubeconfig, PlaceholderNamespace
+from slack.cli.inputs.flags import PlaceholderNamespace
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.terminal.extras import require_extra
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
+from slack.cli.terminal.formats import TABLE, Output, print_document
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 from slack.process.atomic_write import write_atomically
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ SILENT_SECONDS = 200.0
 """A watch that has said nothing for so long is broken: quiet ones get a bookmark after 121 s."""
 
 
+@with_kubectl_flags
 def record(
     out: Annotated[Path, typer.Option("--out", help="Trace file to write (Parquet).", metavar="FILE")],
     duration: Annotated[
@@ -57,10 +60,9 @@ def record(
         typer.Option("--prometheus", help="Read kube-state-metrics' history from this Prometheus.", metavar="URL"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Output = TABLE,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Record the arrivals of pods and the starts of nodes, for `tune --from-trace`.
 
@@ -78,7 +80,7 @@ def record(
     """
     require_extra("pyarrow", "traces", "traces are Parquet files")
     span = duration_of("--duration", duration) if duration is not None else None
-    if prometheus is not None and (kubeconfig or context):
+    if prometheus is not None and access.is_chosen:
         raise UserError("--prometheus: give either a Prometheus or a cluster (--kubeconfig, --context), not both")
     check_place(out, overwrite=overwrite)
     if prometheus is not None:
@@ -88,12 +90,12 @@ def record(
 
     stopping = Stopping()
     stopping.on_signals()
-    with api_server(kubeconfig, context) as connection:
+    with api_server(access) as connection:
         trace = watch(connection, out, span, placeholder_namespace, stopping.event)
     _tell_end(out, trace, output)
 
 
-def _record_past(url: str, span: timedelta, out: Path, placeholder_namespace: str, output: OutputKind) -> None:
+def _record_past(url: str, span: timedelta, out: Path, placeholder_namespace: str, output: Output) -> None:
     """Write what a Prometheus remembers; where it fails midway the beginning, and then its error."""
     from slack.cli.inputs.prometheus_history import history
 
@@ -241,9 +243,7 @@ def _tell_silence(reflectors: "Sequence[Reflector[wire.Pod] | Reflector[wire.Nod
     return lost is not None
 
 
-def _tell_end(
-    out: Path, trace: "Trace", output: OutputKind, notes: Sequence[str] = (), *, complete: bool = True
-) -> None:
+def _tell_end(out: Path, trace: "Trace", output: Output, notes: Sequence[str] = (), *, complete: bool = True) -> None:
     """Tell people on stderr, as all the time before, and a program on stdout what the file holds."""
     pods = sum(not pod.initial and not pod.placeholder for pod in trace.pods)
     nodes = sum(not node.initial for node in trace.nodes)

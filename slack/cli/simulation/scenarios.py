@@ -15,6 +15,7 @@ from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.files import name_of, read_bytes
 from slack.cli.terminal.extras import require_extra
 from slack.cli.terminal.problems import UserError
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.cluster.node_prices import NodePrices
@@ -176,8 +177,7 @@ def _replay(trace: "Trace", source: str, prices: Mapping[str, float], node_price
 
 
 def from_cluster(
-    kubeconfig: Path | None,
-    context: str | None,
+    access: ClusterAccess,
     window: timedelta,
     placeholder_namespace: str,
     prices: Mapping[str, float],
@@ -200,7 +200,7 @@ def from_cluster(
 
     now = time.time()
     recording = TraceRecording(now - window.total_seconds(), placeholder_namespace)
-    with api_server(kubeconfig, context) as connection:
+    with api_server(access) as connection:
         for node in list_all(connection, resource_path("v1", "nodes"), wire.Node):
             recording.node_seen(node, now)
         for pod in list_all(connection, resource_path("v1", "pods"), wire.Pod):

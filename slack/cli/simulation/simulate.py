@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.flags import PricesFile
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document, wide_columns
 from slack.cli.terminal.pictures import PictureFile, PictureTarget
 from slack.cli.terminal.problems import UserError
 from slack.cluster.hold import Hold
@@ -77,6 +78,7 @@ _Seed = Annotated[
 _Timeline = Annotated[bool, typer.Option("--timeline/--no-timeline", help="With -o json: the cluster over time, too.")]
 
 
+@with_kubectl_flags
 def simulate(
     scenario: _Scenario = None,
     trace: _Trace = None,
@@ -89,7 +91,7 @@ def simulate(
     hold: HoldForm = None,
     processes: Processes = 2,
     picture: PictureFile = None,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Output = TABLE,
     timeline: _Timeline = False,
 ) -> None:
     """Play a scenario: how fast its pods start, and what that costs.
@@ -153,7 +155,7 @@ def _load(scenario: Path | None, trace: Path | None, price: list[str] | None, pr
 class _Out:
     """Where to, and how."""
 
-    def __init__(self, output: OutputKind, picture: PictureTarget | None, currency: str, *, timeline: bool) -> None:
+    def __init__(self, output: Output, picture: PictureTarget | None, currency: str, *, timeline: bool) -> None:
         self.format = output
         self.picture, self.currency, self.timeline = picture, currency, timeline
 

@@ -1,6 +1,5 @@
 """`tune --objective`: a scenario or recording teaches an objective; what it would keep is shown, and may be saved."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -138,12 +137,12 @@ def objects(training: Training, name: str | None) -> list[dict[str, Any]]:
     return found
 
 
-def document(training: Training, name: str | None, left_out: int) -> str:
-    """Return all of it as JSON."""
+def document(training: Training, name: str | None, left_out: int) -> dict[str, Any]:
+    """Return all of it for programs."""
     from slack.cluster.labels import API_VERSION
 
     trained, without = training.trained, training.without
-    data = {
+    return {
         "apiVersion": API_VERSION,
         "kind": "Teaching",
         "objective": trained.objective,
@@ -159,7 +158,6 @@ def document(training: Training, name: str | None, left_out: int) -> str:
         "policies": objects(training, name),
         "left_out_pods": left_out,
     }
-    return json.dumps(data, indent=2, ensure_ascii=False)
 
 
 def print_training(training: Training) -> None:

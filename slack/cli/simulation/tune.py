@@ -1,6 +1,5 @@
 """`tune`: the cheapest rate that reaches a wanted instant-start ratio, from a scenario, a trace or a live cluster."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.flag_values import duration, refuse_given
-from slack.cli.inputs.flags import Context, Kubeconfig, PlaceholderNamespace, PricesFile
+from slack.cli.inputs.flags import PlaceholderNamespace, PricesFile
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.simulation.simulate import HoldForm, Prices, Processes
-from slack.cli.terminal.formats import OutputKind, wide_columns
+from slack.cli.terminal.formats import TABLE, ListedRows, Output, OutputKind, print_document, wide_columns
 from slack.cli.terminal.pictures import PictureFile, PictureTarget
 from slack.cli.terminal.problems import UserError
 from slack.cluster.hold import Hold
+from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from slack.simulator.traces.replay import Replayed
 
 _LARGEST_RATE = 10.0
-_OF_A_CLUSTER = ("kubeconfig", "context", "placeholder_namespace")
+_OF_A_CLUSTER = ("kubeconfig", "context", "cluster", "user", "placeholder_namespace")
 _OF_A_CURVE = ("instant_start", "seeds", "step", "largest", "exact", "processes", "picture")
 _OF_TRAINING = ("learnt_out", "policy")
 _OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", "hold", *_OF_TRAINING)
@@ -81,9 +82,10 @@ _Exact = Annotated[
         "up. Many times as long.",
     ),
 ]
-_Output = Annotated[OutputKind, typer.Option("--output", "-o", help="yaml is the SlackPolicy alone.")]
+_Output = Annotated[Output, ListedRows(text="yaml is the SlackPolicy alone.")]
 
 
+@with_kubectl_flags
 def tune(
     ctx: typer.Context,
     instant_start: _InstantStart = 0.99,
@@ -104,10 +106,9 @@ def tune(
     hold: HoldForm = None,
     processes: Processes = 2,
     picture: PictureFile = None,
-    output: _Output = OutputKind.TABLE,
+    output: _Output = TABLE,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Find the cheapest rate with which enough pods start at once, and print a SlackPolicy with it.
 
@@ -131,7 +132,7 @@ def tune(
     _refuse_ignored(ctx, scenario, from_trace, scenario_only)
     _refuse_mixed(ctx, objective, learnt_out, policy)
     target = checked_picture(picture)
-    source = _Source(scenario, from_trace, window, price, prices, placeholder_namespace, kubeconfig, context)
+    source = _Source(scenario, from_trace, window, price, prices, placeholder_namespace, access)
     if scenario_only is not None:
         source.save(scenario_only)
         return
@@ -153,8 +154,7 @@ class _Source:
     price: list[str] | None
     prices: Path | None
     placeholder_namespace: str
-    kubeconfig: Path | None
-    context: str | None
+    access: ClusterAccess
 
     def save(self, path: Path) -> None:
         """Write the scenario that a trace or a cluster makes, and name the next command."""
@@ -196,9 +196,7 @@ class _Source:
             return seen_in_trace(self.trace, self.price, self.prices)
         named, of_file = prices_of(self.price), node_prices_of(self.prices)
         window = duration("--window", self.window)
-        return report_left_out(
-            from_cluster(self.kubeconfig, self.context, window, self.placeholder_namespace, named, of_file)
-        )
+        return report_left_out(from_cluster(self.access, window, self.placeholder_namespace, named, of_file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +213,7 @@ class _SearchOptions:
 
 
 def _search_rate(
-    scenario: "Scenario", search: _SearchOptions, picture: PictureTarget | None, output: OutputKind, left_out: int
+    scenario: "Scenario", search: _SearchOptions, picture: PictureTarget | None, output: Output, left_out: int
 ) -> None:
     """Search for the cheapest rate, print it, and end with its exit code."""
     from slack.cli.simulation.runs import Runs
@@ -295,7 +293,7 @@ def _train(
     objective: float,
     learnt_out: Path | None,
     policy: str | None,
-    output: OutputKind,
+    output: Output,
     left_out: int,
 ) -> None:
     import yaml
@@ -306,16 +304,16 @@ def _train(
     if learnt_out is not None:
         training.save(learnt_out, training.histories(found.trained, policy))
     text = yaml.safe_dump_all(training.objects(found, policy), sort_keys=False, width=120, allow_unicode=True)
-    if output is OutputKind.JSON:
-        typer.echo(training.document(found, policy, left_out))
-    elif output is OutputKind.YAML:
+    if output.kind is OutputKind.YAML:
         typer.echo(text, nl=False)
+    elif output.for_machines:
+        print_document(training.document(found, policy, left_out), output)
     else:
         training.print_training(found)
         typer.echo(f"\nTo apply it (-o yaml prints only this):\n\n{text}", nl=False)
 
 
-def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: OutputKind, left_out: int) -> None:
+def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: Output, left_out: int) -> None:
     import yaml
 
     from slack.cli.simulation.rate_reports import caution, no_slack_needed, print_tuned
@@ -323,9 +321,7 @@ def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: OutputKi
 
     chosen = policies(scenario, tuned.chosen.rate) if tuned.chosen is not None else []
     text = yaml.safe_dump_all(chosen, sort_keys=False, width=120, allow_unicode=True)
-    if output is OutputKind.JSON:
-        typer.echo(json.dumps(_document(tuned, currency, chosen, left_out), indent=2, ensure_ascii=False))
-    elif output is OutputKind.YAML:
+    if output.kind is OutputKind.YAML:
         if not chosen:
             best = tuned.best
             said = f"no rate up to {tuned.curve[-1].rate:g} reaches {tuned.goal:g}; the best is {best.rate:g} with"
@@ -335,6 +331,8 @@ def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: OutputKi
         if remark := no_slack_needed(tuned):
             typer.echo(f"note: {remark}", err=True)
         typer.echo(text, nl=False)
+    elif output.for_machines:
+        print_document(_document(tuned, currency, chosen, left_out), output)
     else:
         with wide_columns(output):
             print_tuned(tuned, currency)

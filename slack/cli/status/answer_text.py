@@ -28,7 +28,7 @@ _FIRST_POLICY = (
 )
 
 
-def print_answer(shown: "Health", *, wide: bool) -> None:
+def print_answer(shown: "Health", *, wide: bool, headers: bool = True) -> None:
     """Print it for people; `wide` adds nodes, what comes at once, and pods that no room is kept for."""
     from slack.cli.terminal.console import console
 
@@ -37,7 +37,7 @@ def print_answer(shown: "Health", *, wide: bool) -> None:
         _finding(out, finding, indent="")
         out.print()
     for policy in shown.policies:
-        _policy(out, policy, wide=wide)
+        _policy(out, policy, wide=wide, headers=headers)
         out.print()
     if shown.built_in or shown.idle:
         for line in (*(_BUILT_IN if shown.built_in else _IDLE), *_FIRST_POLICY):
@@ -85,7 +85,7 @@ def _calm(shown: "Health") -> str:
     return "; ".join([calm, *(f"{words}: {', '.join(names)}" for words, names in by_words.items())])
 
 
-def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
+def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool, headers: bool) -> None:
     from rich.text import Text
 
     status, summary = policy.status, policy.status.summary
@@ -128,7 +128,7 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
             )
     shapes = [shape for shape in status.shapes if shape.count or shape.replicas or shape.bound]
     if shapes:
-        _shapes(out, shapes, policy, wide=wide)
+        _shapes(out, shapes, policy, wide=wide, headers=headers)
     if wide and status.uncovered:
         out.print("  no room is kept for")
         for left in status.uncovered:
@@ -194,7 +194,9 @@ def _finding(out: "Console", finding: "HealthFinding", *, indent: str) -> None:
         out.print(f"{indent}  -> {finding.advice}", markup=False, soft_wrap=True)
 
 
-def _shapes(out: "Console", shapes: "list[ObservedShape]", policy: "PolicyHealth", *, wide: bool) -> None:
+def _shapes(
+    out: "Console", shapes: "list[ObservedShape]", policy: "PolicyHealth", *, wide: bool, headers: bool
+) -> None:
     from rich.table import Table
 
     from slack.cli.terminal.console import print_table
@@ -223,7 +225,7 @@ def _shapes(out: "Console", shapes: "list[ObservedShape]", policy: "PolicyHealth
             unseen = "free" if policy.unbound else "on the move"
             row.append(_some(counted, _NODES_SHOWN) or (unseen if policy.pods_seen and shape.bound else ""))
         table.add_row(*row)
-    print_table(out, table)
+    print_table(out, table, headers=headers)
 
 
 def _some(names: list[str], most: int) -> str:

@@ -2,17 +2,18 @@
 
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import policy_names
-from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import OutputKind, print_document, watch_document
+from slack.cli.inputs.flags import Selector
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document, watch_document
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
+from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
@@ -23,10 +24,7 @@ _Policy = Annotated[
     typer.Argument(help="Only this SlackPolicy.", metavar="POLICY", show_default=False, autocompletion=policy_names),
 ]
 _Output = Annotated[
-    OutputKind,
-    typer.Option(
-        "--output", "-o", help="wide adds nodes and pods that are not covered; json and yaml have the same fields."
-    ),
+    Output, ListedRows("policies", "slackpolicy.resource-slack.io", text="wide adds nodes and pods without capacity.")
 ]
 _Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenever it changes.")]
 _Namespace = Annotated[
@@ -51,14 +49,15 @@ _LeaseName = Annotated[
 ]
 
 
+@with_kubectl_flags
 def status(
     policy: _Policy = None,
-    output: _Output = OutputKind.TABLE,
+    output: _Output = TABLE,
     watch: _Watch = False,
+    selector: Selector = "",
     namespace: _Namespace = None,
     lease_name: _LeaseName = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Tell whether slack is there, and what to do where it is not.
 
@@ -77,9 +76,13 @@ def status(
 
         kubectl slack status --watch
 
-        resource-slack status -o json | jq .good
+        kubectl slack status -l team=web -o custom-columns=NAME:.name,STATE:.state.name
+
+        kubectl slack status -o jsonpath='{.policies[*].name}'
     """
-    look = partial(_health, policy, namespace, lease_name, kubeconfig, context)
+    if policy is not None and selector:
+        raise UserError("--selector: not together with POLICY; leave one of the two out")
+    look = partial(_health, policy, selector, namespace, lease_name, access)
     if watch:
         from slack.kube.errors import KubeError
 
@@ -91,23 +94,25 @@ def status(
 
 
 def _health(
-    policy: str | None, namespace: str | None, lease_name: str | None, kubeconfig: Path | None, context: str | None
+    policy: str | None, selector: str, namespace: str | None, lease_name: str | None, access: ClusterAccess
 ) -> "Health":
     from slack.cli.status.observe import observe_operator
     from slack.health.verdict import assess
 
-    with api_server(kubeconfig, context) as connection:
-        seen, at_namespace, at_lease = observe_operator(connection, policy, namespace=namespace, lease_name=lease_name)
+    with api_server(access) as connection:
+        seen, at_namespace, at_lease = observe_operator(
+            connection, policy, namespace=namespace, lease_name=lease_name, selector=selector
+        )
     return assess(seen, now=time.time(), namespace=at_namespace, lease_name=at_lease)
 
 
-def _print(shown: "Health", output: OutputKind) -> None:
+def _print(shown: "Health", output: Output) -> None:
     if output.for_machines:
         print_document(document(shown), output)
     else:
         from slack.cli.status.answer_text import print_answer
 
-        print_answer(shown, wide=output is OutputKind.WIDE)
+        print_answer(shown, wide=output.is_wide, headers=output.headers)
 
 
 def document(shown: "Health") -> dict[str, Any]:

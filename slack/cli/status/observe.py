@@ -40,11 +40,13 @@ RENEWAL_SECONDS = 6.0
 LOOK_SECONDS = 0.5
 
 
-def observe(connection: "Connection", name: str | None, *, namespace: str, lease_name: str) -> StatusObservation:
+def observe(
+    connection: "Connection", name: str | None, *, namespace: str, lease_name: str, selector: str = ""
+) -> StatusObservation:
     """Ask the API server about a place.
 
     Raises:
-        UserError: a policy is named that is not there.
+        UserError: a policy is named that is not there, or none has the labels of the selector.
         KubeError: no answer, or no right to see SlackPolicies.
     """
     unseen: list[str] = []
@@ -59,7 +61,7 @@ def observe(connection: "Connection", name: str | None, *, namespace: str, lease
             return None
 
     pods_path = resource_path("v1", "pods", namespace=namespace)
-    policies, crd = _policies(connection, name)
+    policies, crd = _policies(connection, name, selector)
     pods = optional(f"pods in {namespace}", lambda: items(connection, pods_path, PLACEHOLDERS))
     operators = None if pods is None else items(connection, pods_path, OPERATOR_PODS)
     before = len(unseen)
@@ -95,7 +97,7 @@ def _is_renewed(connection: "Connection", path: str, lease: Json | None) -> bool
 
 
 def observe_operator(
-    connection: "Connection", name: str | None, *, namespace: str | None, lease_name: str | None
+    connection: "Connection", name: str | None, *, namespace: str | None, lease_name: str | None, selector: str = ""
 ) -> tuple[StatusObservation, str, str]:
     """Observe the place that is named. Without a name: the usual one, or the only other one where an operator is.
 
@@ -106,27 +108,29 @@ def observe_operator(
         UserError, KubeError: as `observe`.
     """
     at_namespace, at_lease = namespace or DEFAULT_NAMESPACE, lease_name or DEFAULT_LEASE
-    seen = observe(connection, name, namespace=at_namespace, lease_name=at_lease)
+    seen = observe(connection, name, namespace=at_namespace, lease_name=at_lease, selector=selector)
     if namespace is None and lease_name is None and seen.elsewhere:
         with_operator = [other for other in seen.elsewhere if other.operator_pods]
         best = with_operator or ([] if seen.placeholders else list(seen.elsewhere))
         if len(best) == 1:
             at_namespace, at_lease = best[0].namespace, best[0].lease_name
-            seen = observe(connection, name, namespace=at_namespace, lease_name=at_lease)
+            seen = observe(connection, name, namespace=at_namespace, lease_name=at_lease, selector=selector)
     return seen, at_namespace, at_lease
 
 
-def _policies(connection: "Connection", name: str | None) -> tuple[tuple[Json, ...], bool]:
+def _policies(connection: "Connection", name: str | None, selector: str) -> tuple[tuple[Json, ...], bool]:
     if name is not None:
         found = item(connection, resource_path(API_VERSION, SLACK_POLICIES, name=name))
         if found is not None:
             return (found,), True
     try:
-        known = items(connection, resource_path(API_VERSION, SLACK_POLICIES))
+        known = items(connection, resource_path(API_VERSION, SLACK_POLICIES), selector)
     except ApiError as error:
         if not error.not_found or name is not None:
             raise
         return (), False
+    if selector and not known:
+        raise UserError(f"--selector: no SlackPolicy has the labels {selector}")
     if name is None:
         return tuple(sorted(known, key=_name)), True
     names = ", ".join(map(_name, known))

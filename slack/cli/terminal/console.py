@@ -35,11 +35,12 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def print_table(out: Console, table: Table) -> None:
+def print_table(out: Console, table: Table, *, headers: bool = True) -> None:
     """Print a table, in which names are never cut: where a terminal is too narrow for them its lines go on below.
 
     No line ends with blanks where no terminal shows it.
     """
+    table.show_header = table.show_header and headers
     before, least = out.width, _least_columns(out, table)
     out.width = max(before, least)
     try:

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from slack.cli.terminal.command_entry import CommandEntry
-from slack.cli.terminal.problems import Command, help_text
+from slack.cli.terminal.problems import Command, help_text, show_help_of_bare
 
 
 class LazyGroup(TyperGroup):
@@ -33,6 +33,12 @@ class LazyGroup(TyperGroup):
         """Return what a listing shows of a command."""
         entry = self._by_name.get(cmd_name)
         return None if entry is None else Command(entry.name, help=entry.summary, rich_help_panel=entry.panel)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help text where nothing else is asked for."""
+        if show_help_of_bare(self, ctx, args):
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help text in a layout of ours, which cuts nothing."""

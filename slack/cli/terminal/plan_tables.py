@@ -25,7 +25,9 @@ _NOT_YET = {"Refilling", "PlaceholdersPending", "DryRun"}
 """Of a plan that nobody has carried out this is no news."""
 
 
-def print_plan(plan: Plan, built_in_rate: float | None, *, spared: Mapping[str, str], wide: bool = False) -> None:
+def print_plan(
+    plan: Plan, built_in_rate: float | None, *, spared: Mapping[str, str], wide: bool = False, headers: bool = True
+) -> None:
     """Print every policy's plan.
 
     Args:
@@ -33,6 +35,7 @@ def print_plan(plan: Plan, built_in_rate: float | None, *, spared: Mapping[str, 
         built_in_rate: the rate of the built-in policy where that is what is planned for.
         spared: by policy, what the pods of a day would have waited without slack, in words.
         wide: every workload and everything that is not covered, however many.
+        headers: tables have headings.
     """
     out = console()
     if built_in_rate is not None:
@@ -44,7 +47,7 @@ def print_plan(plan: Plan, built_in_rate: float | None, *, spared: Mapping[str, 
     for number, item in enumerate(plan.items):
         if number:
             out.print()
-        _policy(out, item, spared.get(item.policy), wide=wide)
+        _policy(out, item, spared.get(item.policy), wide=wide, headers=headers)
 
 
 def _vector(vector: IntArray, resources: Sequence[str]) -> str:
@@ -53,7 +56,7 @@ def _vector(vector: IntArray, resources: Sequence[str]) -> str:
     )
 
 
-def _policy(out: Console, item: PolicyPlan, spared: str | None, *, wide: bool) -> None:
+def _policy(out: Console, item: PolicyPlan, spared: str | None, *, wide: bool, headers: bool) -> None:
     mode = " (dryRun)" if item.dry_run else ""
     out.print(Text(f"Policy {item.policy}{mode}", style="bold"))
     sets = f"  ({'; '.join(map(str, item.wanted_by))})" if item.wanted_by else ""
@@ -72,7 +75,7 @@ def _policy(out: Console, item: PolicyPlan, spared: str | None, *, wide: bool) -
         out.print(Text(f"  spared   {spared}"), soft_wrap=True)
     shapes = [shape for shape in item.shapes if shape.count or shape.change.remove]
     if shapes:
-        print_table(out, _shapes(shapes, wide=wide))
+        print_table(out, _shapes(shapes, wide=wide), headers=headers)
     if item.uncovered:
         out.print("  No room is kept for:")
         most = len(item.uncovered) if wide else _UNCOVERED_SHOWN

@@ -117,8 +117,18 @@ class CommandGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Rewrite `--switch=false` to `--no-switch` before the options are read."""
+        if show_help_of_bare(self, ctx, args):
+            ctx.exit()
         with _plain_words():
             return super().parse_args(ctx, _plain_switches(self.params, args))
+
+
+def show_help_of_bare(group: TyperGroup, ctx: Any, args: Sequence[str]) -> bool:
+    """Print the help text of a group that was called without a command, as kubectl does, where it does nothing else."""
+    if args or not group.no_args_is_help or ctx.resilient_parsing:
+        return False
+    typer.echo(help_text(group, ctx), nl=False)
+    return True
 
 
 @contextmanager
@@ -145,12 +155,19 @@ def help_text(command: Any, ctx: Any) -> str:
     arguments = tuple(
         HelpRow(_argument(parameter), _meaning(parameter)) for parameter in shown if _is_argument(parameter)
     )
-    options = tuple(
-        HelpRow(_names(parameter), _meaning(parameter)) for parameter in shown if not _is_argument(parameter)
-    )
     sections = [Section(title, tuple(rows)) for title, rows in panels.items()]
-    sections += [Section("Arguments", arguments), Section("Options", options)]
+    sections += [Section("Arguments", arguments), *_option_sections(shown)]
     return render_help(" ".join([*words, "[FLAGS]"]), command.help or "", sections, command.epilog or "")
+
+
+def _option_sections(parameters: Sequence[Any]) -> list[Section]:
+    """Return a command's own options, and below them those that it shares with others."""
+    titles: dict[str, list[HelpRow]] = {"Options": []}
+    for parameter in parameters:
+        if not _is_argument(parameter):
+            title = getattr(parameter, "rich_help_panel", None) or "Options"
+            titles.setdefault(title, []).append(HelpRow(_names(parameter), _meaning(parameter)))
+    return [Section(title, tuple(rows)) for title, rows in titles.items()]
 
 
 def _is_argument(parameter: Any) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.files import documents, name_of, read_bytes
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
 
@@ -49,7 +50,8 @@ _MEANINGS = {
 }
 
 
-def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = OutputKind.TABLE) -> None:
+@with_kubectl_flags
+def check(filename: _File = None, cores: _Cores = 2, output: Output = TABLE) -> None:
     """Check a policy, or the dependencies of a pod; offline.
 
     A ThrottlePolicy, or the MinionConfig of the study that it goes back to, is shown with its numbers on a node of so

@@ -2,15 +2,14 @@
 
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.inputs.api_server import api_server
-from slack.cli.inputs.cluster_names import namespace_names
-from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
+from slack.cli.inputs.api_server import api_server, context_namespace
+from slack.cli.inputs.flags import namespace_option
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document
 from slack.cli.terminal.problems import UserError
 from slack.cli.throttler.view_flags import (
     DEFAULT_NAME,
@@ -21,6 +20,7 @@ from slack.cli.throttler.view_flags import (
     ThrottlerNamespace,
     TokenFile,
 )
+from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
@@ -36,20 +36,18 @@ _EXAMPLE = "pod/api-0"
 _SYSTEM_NAMESPACE = "kube-system"
 
 
+@with_kubectl_flags
 def explain(
     pod: Annotated[str, typer.Argument(help="As in: explain -n shop pod/api-0", metavar="pod/NAME")],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the pod.", autocompletion=namespace_names)
-    ] = "default",
-    output: OutputFormat = OutputKind.TABLE,
+    namespace: Annotated[str | None, namespace_option("Namespace of the pod.")] = None,
+    output: Output = TABLE,
     throttler_namespace: ThrottlerNamespace = "resource-slack",
     throttler_name: ThrottlerName = DEFAULT_NAME,
     controller: Controller = None,
     controller_name: ControllerName = None,
     ca_file: CaFile = None,
     token_file: TokenFile = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Tell where a pod's containers stand: each one's state and place in the queue, why it waits, what would end it.
 
@@ -72,27 +70,28 @@ def explain(
 
     where = ControllerAddress(throttler_namespace, throttler_name, controller, controller_name, ca_file, token_file)
     view, not_seen = ControllerView(where), list[str]()
-    told = _told(view, namespace, name, kubeconfig, context, not_seen)
-    shown = document(namespace, name, told, not_seen, time.time())
+    inside = namespace or context_namespace(access)
+    told = _told(view, inside, name, access, not_seen)
+    shown = document(inside, name, told, not_seen, time.time())
     if output.for_machines:
         print_document(shown, output)
     else:
         from slack.cli.throttler.explain_answer import print_explanation
 
-        print_explanation(shown, wide=output is OutputKind.WIDE)
+        print_explanation(shown, wide=output.is_wide)
     if shown["agent"] == "unknown":
         raise typer.Exit(INFEASIBLE)
 
 
 def _told(
-    view: "ControllerView", namespace: str, name: str, kubeconfig: Path | None, context: str | None, not_seen: list[str]
+    view: "ControllerView", namespace: str, name: str, access: ClusterAccess, not_seen: list[str]
 ) -> "PodStanding":
     from slack.kube.errors import ConnectionFailed
     from slack.throttler.reports.pod_standing import stand_of_rows
 
     with ExitStack() as stack:
         try:
-            connection = stack.enter_context(api_server(kubeconfig, context))
+            connection = stack.enter_context(api_server(access))
         except ConnectionFailed as error:  # no kubeconfig: what the controller knows is all that can be seen
             if view.where.needs_api_server:
                 raise

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.inputs.api_server import api_server
-from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document
+from slack.cli.inputs.api_server import api_server, chosen_namespace
+from slack.cli.inputs.cluster_names import namespace_names
+from slack.cli.inputs.flags import AllNamespaces, Selector
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document
+from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.kube.apply import Writer
@@ -20,18 +23,27 @@ if TYPE_CHECKING:
 _RETRY_SECONDS = 10.0
 """So long a write is tried again that a server has not taken."""
 
+_Yes = Annotated[bool, typer.Option("--yes", help="Let them start; without it only who would start is printed.")]
+_Namespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="Namespace of the pods. May be repeated. Default: that of the kubeconfig's context.",
+        metavar="NAME",
+        autocompletion=namespace_names,
+    ),
+]
 
+
+@with_kubectl_flags
 def release(
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Let them start; without it only who would start is printed.")
-    ] = False,
-    namespace: Annotated[
-        list[str] | None,
-        typer.Option("--namespace", "-n", help="Of the pods; all when absent. May be repeated.", metavar="NAME"),
-    ] = None,
-    output: OutputFormat = OutputKind.TABLE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    yes: _Yes = False,
+    namespace: _Namespaces = None,
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
+    output: Annotated[Output, ListedRows("items", "pod", "pod")] = TABLE,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Let all pods start that wait for the throttler's permits in ConfigMaps (backend configmap).
 
@@ -41,7 +53,7 @@ def release(
 
     [bold]Examples[/bold]
 
-        resource-slack throttler release          # only says who would start
+        resource-slack throttler release -A       # only says who would start
 
         resource-slack throttler release --yes -n shop
     """
@@ -49,12 +61,15 @@ def release(
     from slack.kube.errors import ApiError, KubeError
     from slack.kube.retry import retrying
 
+    inside = namespace or []
+    if all_namespaces or not inside:
+        inside = [chosen_namespace(inside[0] if inside else None, access, everywhere=all_namespaces) or ""]
     items: list[dict[str, Any]] = []
     failed: KubeError | None = None
-    with api_server(kubeconfig, context) as connection:
+    with api_server(access) as connection:
         stopping = threading.Event()
         writer = Writer(connection, stopping, retry=retrying(stopping, deadline_seconds=_RETRY_SECONDS), pauses=False)
-        for pod in [found for each in namespace or [""] for found in _held(connection, each)]:
+        for pod in [found for each in inside for found in _held(connection, each, selector)]:
             error = None
             if yes:
                 # what one refusal is about another pod need not have; who does not answer need not be asked again
@@ -75,13 +90,13 @@ def release(
         typer.echo("nothing was written; add --yes to do it", err=True)
 
 
-def _held(connection: "Connection", namespace: str) -> "Iterator[HeldPod]":
+def _held(connection: "Connection", namespace: str, selector: str) -> "Iterator[HeldPod]":
     from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
     from slack_operator.throttler.controller.held_pods import SELECTOR, PodRow
 
     path = resource_path("v1", "pods", namespace=namespace or None)
-    for row in list_all(connection, path, PodRow, field_selector=SELECTOR):
+    for row in list_all(connection, path, PodRow, field_selector=SELECTOR, label_selector=selector):
         if (pod := row.held()) is not None:
             yield pod
 
@@ -109,7 +124,7 @@ def _row(pod: "HeldPod", outcome: str, error: "KubeError | None") -> dict[str, A
     }
 
 
-def _say(row: dict[str, Any], output: OutputKind) -> None:
+def _say(row: dict[str, Any], output: Output) -> None:
     words = {"WouldStart": "would start", "MayStart": "may start", "Left": "cannot be let in"}
     why = f": {row['reason']}" if row["reason"] else ""
     if not output.for_machines:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slack.cli.inputs.files import documents, name_of, read_bytes
-from slack.cli.terminal.formats import OutputFormat, OutputKind, print_document, wide_columns
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, Output, print_document, wide_columns
 from slack.cli.terminal.pictures import PictureFile, checked_picture
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
@@ -32,11 +33,12 @@ _Compare = Annotated[
 ]
 
 
+@with_kubectl_flags
 def simulate(
     scenario: _File = None,
     compare: _Compare = None,
     picture: PictureFile = None,
-    output: OutputFormat = OutputKind.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Play a scenario of start-ups on one node, as it is or under several limits.
 
@@ -69,7 +71,7 @@ def simulate(
         print_document({"apiVersion": API_VERSION, "kind": "StartSimulationList", "items": items}, output)
         return
     with wide_columns(output):
-        _show(runs, wide=output is OutputKind.WIDE)
+        _show(runs, wide=output.is_wide)
 
 
 def _compare(text: str | None) -> list[str] | None:

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import node_names
-from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import OutputKind, print_document, watch_document, wide_columns
+from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document, watch_document, wide_columns
 from slack.cli.throttler.view_flags import (
     DEFAULT_NAME,
     CaFile,
@@ -20,6 +19,7 @@ from slack.cli.throttler.view_flags import (
     ThrottlerNamespace,
     TokenFile,
 )
+from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
@@ -32,21 +32,18 @@ _Node = Annotated[
 ]
 
 
+@with_kubectl_flags
 def status(
     node: _Node = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenever it changes.")] = False,
-    output: Annotated[
-        OutputKind,
-        typer.Option("--output", "-o", help="wide has all nodes and rows; json and yaml have the same fields."),
-    ] = OutputKind.TABLE,
+    output: Annotated[Output, ListedRows("nodes", "node", text="wide has all nodes and rows.")] = TABLE,
     throttler_namespace: ThrottlerNamespace = "resource-slack",
     throttler_name: ThrottlerName = DEFAULT_NAME,
     controller: Controller = None,
     controller_name: ControllerName = None,
     ca_file: CaFile = None,
     token_file: TokenFile = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    access: ClusterAccess = ClusterAccess(),
 ) -> None:
     """Show who starts on each node, who waits, since when and why, and how ThrottlePolicies fare.
 
@@ -68,7 +65,7 @@ def status(
     from slack.kube.errors import KubeError
 
     where = ControllerAddress(throttler_namespace, throttler_name, controller, controller_name, ca_file, token_file)
-    looking = _look(ControllerView(where), node, kubeconfig, context)
+    looking = _look(ControllerView(where), node, access)
     if watch:
         watch_document(
             looking, lambda shown: _print(shown, output, node), dict, output, passing=(KubeError, NoView), key=_key
@@ -79,9 +76,7 @@ def status(
         raise typer.Exit(INFEASIBLE)
 
 
-def _look(
-    view: "ControllerView", node: str | None, kubeconfig: Path | None, context: str | None
-) -> Callable[[], dict[str, Any]]:
+def _look(view: "ControllerView", node: str | None, access: ClusterAccess) -> Callable[[], dict[str, Any]]:
     from slack.cli.throttler.status_document import document
 
     def look() -> dict[str, Any]:
@@ -89,12 +84,12 @@ def _look(
         not_seen: list[str] = []
         with ExitStack() as stack:
             if view.where.needs_api_server:
-                connection = stack.enter_context(api_server(kubeconfig, context))
+                connection = stack.enter_context(api_server(access))
                 found = view.read(connection, query)
                 policies = _policies(connection, not_seen)
             else:
                 found = view.read(None, query)
-                policies = _policies_if_any(kubeconfig, context, not_seen)
+                policies = _policies_if_any(access, not_seen)
         return document(found, policies, not_seen)
 
     return look
@@ -119,12 +114,12 @@ def _policies(connection: "Connection", not_seen: list[str]) -> list[dict[str, A
     return []
 
 
-def _policies_if_any(kubeconfig: Path | None, context: str | None, not_seen: list[str]) -> list[dict[str, Any]]:
+def _policies_if_any(access: ClusterAccess, not_seen: list[str]) -> list[dict[str, Any]]:
     """Ask the API server too, where there is one; the controller has answered without."""
     from slack.kube.errors import KubeError
 
     try:
-        with api_server(kubeconfig, context) as connection:
+        with api_server(access) as connection:
             return _policies(connection, not_seen)
     except KubeError as error:
         not_seen.append(f"policies: {error}")
@@ -136,11 +131,11 @@ def _key(shown: dict[str, Any]) -> dict[str, Any]:
     return {**shown, "at_unix_seconds": 0, "nodes": [{**node, "at_unix_seconds": 0} for node in shown["nodes"]]}
 
 
-def _print(shown: dict[str, Any], output: OutputKind, node: str | None) -> None:
+def _print(shown: dict[str, Any], output: Output, node: str | None) -> None:
     if output.for_machines:
         print_document(shown, output)
         return
     from slack.cli.throttler.status_tables import print_status
 
     with wide_columns(output):
-        print_status(shown, wide=output is OutputKind.WIDE, whole=node is not None)
+        print_status(shown, wide=output.is_wide, whole=node is not None, headers=output.headers)

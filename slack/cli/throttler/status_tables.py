@@ -22,22 +22,23 @@ _MOVING = ("failed", "pending", "starting", "blocked", "downloading")
 _COUNTED = ("starting", "pending", "blocked", "failed")
 
 
-def print_status(shown: Json, *, wide: bool, whole: bool) -> None:
+def print_status(shown: Json, *, wide: bool, whole: bool, headers: bool = True) -> None:
     """Print it.
 
     Args:
         shown: the document.
         wide: everything, however long.
+        headers: tables have headings.
         whole: also nodes where nobody waits, as when one is asked for by name.
     """
     from slack.cli.terminal.console import console
 
     out = console()
-    _policies(out, shown["policies"], wide=wide)
+    _policies(out, shown["policies"], wide=wide, headers=headers)
     nodes = [node for node in shown["nodes"] if whole or _moving(node)]
     nodes.sort(key=lambda node: (-node["counts"]["failed"], _oldest(node), node["name"]))
     for node in nodes if wide or whole else nodes[:NODES_SHOWN]:
-        _node(out, node, shown["at_unix_seconds"], most=None if wide or whole else ROWS_SHOWN)
+        _node(out, node, shown["at_unix_seconds"], most=None if wide or whole else ROWS_SHOWN, headers=headers)
     hidden = nodes[NODES_SHOWN:] if not (wide or whole) else []
     if hidden:
         said = _sums(hidden)
@@ -49,7 +50,7 @@ def print_status(shown: Json, *, wide: bool, whole: bool) -> None:
     _verdict(out, shown)
 
 
-def _policies(out: "Console", policies: Sequence[Json], *, wide: bool) -> None:
+def _policies(out: "Console", policies: Sequence[Json], *, wide: bool, headers: bool) -> None:
     from slack.cli.terminal.console import print_table
 
     if not policies:
@@ -66,14 +67,14 @@ def _policies(out: "Console", policies: Sequence[Json], *, wide: bool) -> None:
             waits = policy["longest_wait_seconds"]
             cells += [_figure(policy["opened"]), "-" if waits is None else duration(waits), policy["reason"] or "-"]
         _row(table, cells)
-    print_table(out, table)
+    print_table(out, table, headers=headers)
     for policy in policies:
         if policy["ready"] is False:
             _line(out, f"! {policy['name']}: {policy['message'] or policy['reason']}", style="red")
     out.print()
 
 
-def _node(out: "Console", node: Json, now: float, most: int | None) -> None:
+def _node(out: "Console", node: Json, now: float, most: int | None, *, headers: bool) -> None:
     from slack.cli.terminal.console import print_table
 
     of = "no limit" if node["slots"] is None else f"of {_count_text(node['slots'], 'slot')}"
@@ -90,7 +91,7 @@ def _node(out: "Console", node: Json, now: float, most: int | None) -> None:
             name = f"{row['namespace']}/{row['pod']} {row['container']}"
             age = "-" if since is None else duration(now - since)
             _row(table, [f"  {row['state']}", age, _figure(row["position"]), name, why(row, now)])
-        print_table(out, table)
+        print_table(out, table, headers=headers)
     left = len(node["containers"]) - len(rows) + node["left_out"]
     if left:
         _line(out, f"  and {left} more" + ("" if most is None else f"; --node {node['name']} shows them"))

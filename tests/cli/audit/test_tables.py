@@ -18,6 +18,7 @@ from slack.cli.audit.formats import milliseconds, percent, target_name
 from slack.cli.audit.options import SourceOptions
 from slack.cli.audit.period_chart import lines
 from slack.cli.audit.tables import fitting, plain, render
+from slack.kube.access import ClusterAccess
 from tests.cli.audit.build import KUBEPODS, POD_UID, container, kubelet_pods, look, pod, rose
 
 BAD = rose(container(), 40_000, throttled=99, stop_ms=79.4, use=0.4)
@@ -224,8 +225,7 @@ def test_what_to_run_next_opens_the_same_source() -> None:
         kubelet_pods="http://127.0.0.1:10255/pods",
         nodes=("n1",),
         names=False,
-        kubeconfig=Path("k.yaml"),
-        context="it's",
+        access=ClusterAccess(Path("k.yaml"), "it's"),
     )
     command = shlex.split(next_command(shown(look(BAD), options=local)))
     assert command == [

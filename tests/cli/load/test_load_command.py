@@ -7,7 +7,7 @@ import pytest
 
 from slack.cli.load.report_text import lines, print_report, question
 from slack.cli.load.run import Finished, LoadRequest
-from slack.cli.terminal.formats import OutputKind
+from slack.cli.terminal.formats import TABLE
 from slack.loadtest.meter import LoadMeter
 from slack.loadtest.shape import LoadShape
 from tests.cli.conftest import Run
@@ -140,7 +140,7 @@ def test_a_quota_and_what_is_left_are_told() -> None:
 
 
 def test_words_of_others_do_not_reach_the_terminals_cursor(capsys: pytest.CaptureFixture[str]) -> None:
-    print_report(finished(refusal="exceeded \x1b[2Jquota"), OutputKind.TABLE)
+    print_report(finished(refusal="exceeded \x1b[2Jquota"), TABLE)
     assert "\x1b" not in capsys.readouterr().out
 
 

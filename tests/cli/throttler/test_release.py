@@ -29,8 +29,8 @@ def test_without_yes_it_only_says_who_would_start(run: Run, tmp_path: Path) -> N
     with FakeApi() as api:
         put(api, "api-0")
         put(api, "free", gated=False)
-        found = run("throttler", "release", "--kubeconfig", config(api, tmp_path))
-        shown = run("throttler", "release", "-o", "json", "--kubeconfig", config(api, tmp_path))
+        found = run("throttler", "release", "-A", "--kubeconfig", config(api, tmp_path))
+        shown = run("throttler", "release", "-A", "-o", "json", "--kubeconfig", config(api, tmp_path))
         assert (api.count("post"), api.count("patch")) == (0, 0)
     assert (found.code, found.stdout) == (0, "pod shop/api-0 would start: main\n")
     assert "add --yes to do it" in found.stderr
@@ -52,7 +52,7 @@ def test_with_yes_the_keys_are_written(run: Run, tmp_path: Path) -> None:
 def test_nobody_waits(run: Run, tmp_path: Path) -> None:
     with FakeApi() as api:
         put(api, "free", gated=False)
-        found = run("throttler", "release", "--yes", "--kubeconfig", config(api, tmp_path))
+        found = run("throttler", "release", "--yes", "-A", "--kubeconfig", config(api, tmp_path))
     assert (found.code, found.stdout) == (0, "")
     assert "no pod waits" in found.stderr
 
@@ -63,7 +63,7 @@ def test_one_refusal_does_not_keep_others_waiting(run: Run, tmp_path: Path) -> N
         put(api, "api-1")
         api.script("post", Reply.status(403, "Forbidden"))
         api.script("patch", Reply.status(200, "Success"))
-        found = run("throttler", "release", "--yes", "-o", "json", "--kubeconfig", config(api, tmp_path))
+        found = run("throttler", "release", "--yes", "-A", "-o", "json", "--kubeconfig", config(api, tmp_path))
     assert found.code == 2
     outcomes = [(item["pod"], item["outcome"]) for item in json.loads(found.stdout)["items"]]
     assert outcomes == [("api-0", "Left"), ("api-1", "MayStart")]
@@ -76,7 +76,7 @@ def test_a_server_that_falls_ill_is_not_asked_for_each_pod(
     with FakeApi() as api:
         put(api, "api-0")
         api.script("post", *[Reply.status(500)] * 99)
-        found = run("throttler", "release", "--yes", "--kubeconfig", config(api, tmp_path))
+        found = run("throttler", "release", "--yes", "-A", "--kubeconfig", config(api, tmp_path))
     assert found.code == 2
     assert found.stdout.startswith("pod shop/api-0 cannot be let in: main: ")
     assert "Traceback" not in found.stderr

@@ -27,6 +27,7 @@ from slack.cluster.labels import (
     PRIORITY_CLASS,
     ZONE,
 )
+from slack.kube.access import ClusterAccess
 from slack.kube.deadline import Deadline
 from slack.kube.watch import EventType
 from slack.planner.domain.membership import node_labels
@@ -258,7 +259,7 @@ def by_the_operator(objects: list[Json]) -> tuple[tuple[ExistingShape, ...], Pla
 
 def dry_run(snapshot: Path | None) -> tuple[tuple[ExistingShape, ...], Plan]:
     """Plan as `resource-slack plan` does; without a file of a live cluster."""
-    inputs = gather([], snapshot, None, None, datetime.fromtimestamp(NOW, UTC).isoformat(), NAMESPACE)
+    inputs = gather([], snapshot, ClusterAccess(), datetime.fromtimestamp(NOW, UTC).isoformat(), NAMESPACE)
     return inputs.existing, inputs.plan(RATE)
 
 
@@ -295,7 +296,7 @@ class Lists:
 
 def by_lists(objects: list[Json]) -> tuple[tuple[ExistingShape, ...], Plan]:
     """Read an API server, as `plan` does without a file."""
-    with mock.patch("slack.kube.kubeconfig.connect", return_value=Lists(objects)):
+    with mock.patch("slack.kube.kubeconfig.connect_with", return_value=Lists(objects)):
         return dry_run(None)
 
 
