@@ -109,7 +109,7 @@ class OperatorSettings(LeadingSettings):
     web_listen: str = setting(
         "127.0.0.1:8081",
         address,
-        "Where the page is served; `kubectl port-forward` reaches a loopback address too.",
+        "Address of the page; `kubectl port-forward` reaches a loopback address too.",
         metavar="HOST:PORT",
         chart="operator.web.listen",
     )
@@ -123,7 +123,7 @@ class OperatorSettings(LeadingSettings):
     web_load_watcher: str | None = setting(
         None,
         load_watcher_url,
-        "A load watcher whose figures the page shows beside the requests; none: it shows no load.",
+        "A load watcher whose figures the page shows next to the requests; none: it shows no load.",
         metavar="URL",
         chart="operator.web.loadWatcher",
     )
@@ -144,7 +144,8 @@ class OperatorSettings(LeadingSettings):
     bound: bool = setting(
         True,
         switch,
-        "Allow bound placeholders. Without them nothing makes way or rescues pods, and fewer rights are needed; a "
+        "Allow bound placeholders. Without them the operator frees no capacity and rescues no pods, and needs fewer "
+        "rights; a "
         "policy that asks for Bound is refused.",
         chart="operator.bound.enabled",
     )
@@ -176,8 +177,8 @@ class OperatorSettings(LeadingSettings):
         None,
         taint_keys,
         "Keys of further taints that go once a node is up, with commas: KEY, BEGIN* for all that begin so, !KEY for "
-        "one that lasts though its name is known. Pods on such nodes stay in the base, and nobody is told to tolerate "
-        "the taint.",
+        "one that lasts though its name is known. Pods on such nodes stay in the base, and no message says to "
+        "tolerate the taint.",
         metavar="KEYS",
         chart="operator.transientTaints",
     )

@@ -100,7 +100,7 @@ class Settings:
     listen: str = setting(
         "127.0.0.1:8080",
         address,
-        "Where /healthz, /readyz and /metrics are served.",
+        "Address of /healthz, /readyz and /metrics.",
         metavar="HOST:PORT",
         chart=NoValue("probes and Services know the port"),
     )

@@ -96,7 +96,7 @@ def tls_key_setting(chart: NoValue, meaning: str = "Key of the certificate.") ->
 class TlsSettings(Settings):
     """The certificate of a process that serves more than probes and metrics."""
 
-    tls_cert_file: Path | None = tls_cert_setting("Certificate; read anew when it changes.", _MOUNTED)
+    tls_cert_file: Path | None = tls_cert_setting("Certificate; read again when it changes.", _MOUNTED)
     tls_key_file: Path | None = tls_key_setting(_MOUNTED)
 
     def problems(self) -> Iterator[str]:

@@ -53,7 +53,7 @@ class MetricRules:
     """Which window is asked first: its own length covers a pod five minutes after it was bound. Then the next shorter
     ones, then longer ones."""
     most_age_seconds: float = 300.0
-    """A window that ended longer ago tells nothing."""
+    """A window that ended longer ago is ignored."""
     most_ahead_seconds: float = 60.0
     """A window that ends later than this from now tells nothing either."""
     recent_seconds: float = 300.0

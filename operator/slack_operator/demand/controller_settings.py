@@ -63,7 +63,7 @@ class DemandControllerSettings(LeadingSettings, TlsSettings):
     broker_url: str | None = setting(
         None,
         broker_url,
-        "Where the queues are: nats://, redis:// or kafka://, with tls+nats:// and rediss:// over TLS; needed.",
+        "Address of the broker: nats://, redis:// or kafka://, with tls+nats:// and rediss:// over TLS; needed.",
         metavar="URL",
         chart="demand.broker.url",
     )
@@ -105,8 +105,8 @@ class DemandControllerSettings(LeadingSettings, TlsSettings):
     throttle_listen: str | None = setting(
         None,
         address,
-        "Where GET /v1/throttle/NAMESPACE/ACTION and POST /v1/activations/NAMESPACE/ACTION are answered; off when "
-        "absent.",
+        "Address of the throttle endpoint, GET /v1/throttle/NAMESPACE/ACTION and POST "
+        "/v1/activations/NAMESPACE/ACTION; off if absent.",
         metavar="HOST:PORT",
         chart=NoValue("demand.throttle.enabled; the Service knows the port"),
     )
@@ -118,7 +118,7 @@ class DemandControllerSettings(LeadingSettings, TlsSettings):
         chart=NoValue("demand.networkPolicy says who reaches it; demand.controller.extraArgs for tokens"),
     )
     tls_cert_file: Path | None = tls_cert_setting(
-        "Certificate of the throttle endpoint; read anew when it changes.", _TLS
+        "Certificate of the throttle endpoint; read again when it changes.", _TLS
     )
     tls_key_file: Path | None = tls_key_setting(_TLS)
     record: Path | None = setting(

@@ -121,7 +121,7 @@ class LoadWatcherSettings(TlsSettings, LoggingSettings, ApiServerSettings):
     token_file: Path | None = setting(
         None,
         path,
-        "File with the token, or the password, for the provider; read anew for each fetch.",
+        "File with the token, or the password, for the provider; read again for each fetch.",
         metavar="FILE",
         chart="loadWatcher.tokenSecret",
     )
@@ -200,7 +200,7 @@ class LoadWatcherSettings(TlsSettings, LoggingSettings, ApiServerSettings):
     max_age: float = setting(
         300.0,
         duration(10, HOUR_SECONDS),
-        "Figures whose newest sample is older are not told.",
+        "Figures whose newest sample is older are left out.",
         metavar="DURATION",
         chart="loadWatcher.maxAge",
     )
@@ -221,12 +221,12 @@ class LoadWatcherSettings(TlsSettings, LoggingSettings, ApiServerSettings):
     api_listen: str = setting(
         "127.0.0.1:2020",
         listen_address,
-        "Where /watcher and /openapi.json are served.",
+        "Address of /watcher and /openapi.json.",
         metavar="HOST:PORT",
         chart=NoValue("the Service knows the port"),
     )
     tls_cert_file: Path | None = tls_cert_setting(
-        "Certificate for --api-listen; read anew when it changes. None: plain HTTP.", _TLS
+        "Certificate for --api-listen; read again when it changes. None: plain HTTP.", _TLS
     )
     tls_key_file: Path | None = tls_key_setting(_TLS)
 

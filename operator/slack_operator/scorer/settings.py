@@ -149,8 +149,8 @@ class ScorerSettings(TlsSettings, LoggingSettings, ApiServerSettings):
     scale: int = setting(
         10,
         _scale,
-        "The best score that is sent, 1 to 100. kube-scheduler multiplies it by ten: 10 counts as much as one of its "
-        "own plugins, 100 as ten of them.",
+        "The best score that is sent, 1 to 100. kube-scheduler multiplies it by ten: 10 counts as much as one "
+        "scheduler plugin, 100 as ten.",
         metavar="NUMBER",
         chart="scorer.scale",
     )
@@ -180,22 +180,22 @@ class ScorerSettings(TlsSettings, LoggingSettings, ApiServerSettings):
     window: float = setting(
         300.0,
         duration(60, HOUR_SECONDS),
-        "Which window of the load watcher's tells, 5m, 10m or 15m; where it is missing or too old shorter ones do, "
-        "then longer ones.",
+        "Which window of the load watcher is used: 5m, 10m or 15m. If it is missing or too old, shorter ones are "
+        "used, then longer ones.",
         metavar="DURATION",
         chart="scorer.window",
     )
     max_age: float = setting(
         300.0,
         duration(10, HOUR_SECONDS),
-        "A window that ended longer ago tells nothing.",
+        "A window that ended longer ago is ignored.",
         metavar="DURATION",
         chart="scorer.maxAge",
     )
     max_ahead: float = setting(
         60.0,
         duration(0, HOUR_SECONDS),
-        "A window that ends later than this from now tells nothing: one of the clocks is wrong.",
+        "A window that ends later than this from now is ignored: one of the clocks is wrong.",
         metavar="DURATION",
         chart="scorer.maxAhead",
     )
@@ -262,11 +262,13 @@ class ScorerSettings(TlsSettings, LoggingSettings, ApiServerSettings):
     extender_listen: str = setting(
         "127.0.0.1:8888",
         address,
-        "Where /prioritize and /explain are served. Off loopback only with TLS and certificates of clients.",
+        "Address of /prioritize and /explain. Off loopback only with TLS and certificates of clients.",
         metavar="HOST:PORT",
         chart=NoValue("the scheduler in the same pod knows the port"),
     )
-    tls_cert_file: Path | None = tls_cert_setting("Certificate for --extender-listen; read anew when it changes.", _TLS)
+    tls_cert_file: Path | None = tls_cert_setting(
+        "Certificate for --extender-listen; read again when it changes.", _TLS
+    )
     tls_key_file: Path | None = tls_key_setting(_TLS)
     client_ca_file: Path | None = setting(
         None, path, "Certificates that sign those of schedulers; others are not answered.", metavar="FILE", chart=_TLS

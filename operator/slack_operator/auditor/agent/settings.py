@@ -36,7 +36,7 @@ class AgentSettings(NodeSettings, LoggingSettings):
     push_interval: float = setting(
         60.0,
         duration(5, DAY_SECONDS),
-        "How often the controller is told; spread by a tenth.",
+        "How often reports are sent; spread by a tenth.",
         metavar="DURATION",
         chart="audit.agent.pushInterval",
     )
@@ -57,7 +57,7 @@ class AgentSettings(NodeSettings, LoggingSettings):
     token_file: Path = setting(
         Path("/var/run/secrets/resource-slack-audit/token"),
         path,
-        "Service account token with audience resource-slack-audit; read anew for each report.",
+        "Service account token with audience resource-slack-audit; read again for each report.",
         metavar="FILE",
         chart=NoValue("where the DaemonSet mounts it"),
     )
@@ -67,7 +67,7 @@ class AgentSettings(NodeSettings, LoggingSettings):
     state_dir: Path = setting(
         Path("/var/lib/resource-slack-audit"),
         path,
-        "Where the bursts that were there before are remembered; on the node.",
+        "Directory of the former bursts; on the node.",
         metavar="DIR",
         chart=NoValue("the default is a directory of the node, mounted there"),
     )

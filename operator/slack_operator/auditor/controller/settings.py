@@ -47,11 +47,11 @@ class ControllerSettings(LeadingSettings, TlsSettings):
     reports_listen: str = setting(
         "127.0.0.1:8443",
         address,
-        "Where agents' reports are taken; https but on loopback.",
+        "Address for agents' reports; https, except on loopback.",
         metavar="HOST:PORT",
         chart=NoValue("the Service knows the port"),
     )
-    tls_cert_file: Path | None = tls_cert_setting("Certificate that agents check; read anew when it changes.", _TLS)
+    tls_cert_file: Path | None = tls_cert_setting("Certificate that agents check; read again when it changes.", _TLS)
     tls_key_file: Path | None = tls_key_setting(_TLS)
 
     def problems(self) -> Iterator[str]:

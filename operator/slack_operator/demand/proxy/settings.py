@@ -73,7 +73,7 @@ class DemandProxySettings(LoggingSettings):
     broker_url: str | None = setting(
         None,
         text,
-        "Where the queues are: nats:// or redis://, tls+nats:// and rediss:// over TLS; needed.",
+        "Address of the broker: nats:// or redis://, tls+nats:// and rediss:// over TLS; needed.",
         metavar="URL",
         chart=_POOL,
     )
@@ -95,7 +95,7 @@ class DemandProxySettings(LoggingSettings):
     ack_wait: float = setting(
         60.0,
         millis_duration(0.5, 24 * 3600),
-        "After so long without a word of us a message is another's; a run that goes on tells so in time.",
+        "After this time without an answer a message is redelivered; a run that continues reports it in time.",
         metavar="DURATION",
         chart=_POOL,
     )
@@ -116,7 +116,8 @@ class DemandProxySettings(LoggingSettings):
     target: str = setting(
         "http://127.0.0.1:8080/",
         target,
-        "Where a message is POSTed to; 2xx acks it. With --mode process its port is given to the command as PORT.",
+        "Address that messages are POSTed to; 2xx acknowledges one. With --mode process its port is given to the "
+        "command as PORT.",
         metavar="URL",
         chart=_POOL,
     )
@@ -130,14 +131,14 @@ class DemandProxySettings(LoggingSettings):
     protocol: str = setting(
         "lines",
         text,
-        "How the command is told of messages: lines (JSON, a line in, a line out) or http (as --mode sidecar).",
+        "How the command receives messages: lines (JSON, a line in, a line out) or http (as --mode sidecar).",
         metavar="lines|http",
         chart=_POOL,
     )
     wait: float = setting(
         0.002, millis_duration(0.0, 3600), "With --mode wait: how long a run takes.", metavar="DURATION", chart=_POOL
     )
-    slots: int = setting(1, whole(1, _MOST_SLOTS), "Messages that run at once.", metavar="NUMBER", chart=_POOL)
+    slots: int = setting(1, whole(1, _MOST_SLOTS), "Messages that run at the same time.", metavar="NUMBER", chart=_POOL)
     longest_run: float = setting(
         3600.0,
         millis_duration(0.01, 24 * 3600),

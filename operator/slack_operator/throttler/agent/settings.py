@@ -38,26 +38,26 @@ class ThrottlerAgentSettings(NodeSettings, TlsSettings, LoggingSettings, ApiServ
     state_dir: Path = setting(
         Path("/run/resource-slack-throttler"),
         path,
-        "Where grants are kept for an agent that begins anew; a directory of the node that a boot empties.",
+        "Directory of the grants, for an agent that restarts; on the node, and emptied by a boot.",
         metavar="DIR",
         chart=NoValue("the default is a directory of the node, mounted there"),
     )
     gates_listen: str = setting(
         "127.0.0.1:7472",
         address,
-        "Where the gates of the node's pods are served, over TLS.",
+        "Address for the gates of the node's pods, over TLS.",
         metavar="HOST:PORT",
         chart=NoValue("gates know the port"),
     )
     tls_cert_file: Path | None = tls_cert_setting(
-        "Certificate that gates check; needed. Read anew when it changes.", _TLS
+        "Certificate that gates check; needed. Read again when it changes.", _TLS
     )
     tls_key_file: Path | None = tls_key_setting(_TLS, "Key of the certificate; needed.")
     ca_file: Path | None = setting(
         None,
         path,
-        "Certificates that sign the agents': gates that are connected are told of new ones, and trust them from then "
-        "on. None: they trust what their pod was made with.",
+        "CA certificates of the agents; connected gates receive new ones, and trust them from then on. None: they "
+        "trust what their pod was made with.",
         metavar="FILE",
         chart=_TLS,
     )
@@ -71,14 +71,14 @@ class ThrottlerAgentSettings(NodeSettings, TlsSettings, LoggingSettings, ApiServ
     controller_ca_file: Path | None = setting(
         None,
         path,
-        "Certificates that sign the controller's; none: the system's. Read anew for each report.",
+        "Certificates that sign the controller's; none: the system's. Read again for each report.",
         metavar="FILE",
         chart=NoValue("the certificate's own"),
     )
     token_file: Path = setting(
         Path("/var/run/secrets/resource-slack-throttler/token"),
         path,
-        "Service account token with audience throttler, for the controller; read anew for each report.",
+        "Service account token with audience throttler, for the controller; read again for each report.",
         metavar="FILE",
         chart=_MOUNTED,
     )

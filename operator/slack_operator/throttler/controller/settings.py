@@ -101,7 +101,7 @@ class ThrottlerControllerSettings(LeadingSettings, TlsSettings):
     backend: Backend = setting(
         Backend.FILE,
         choice(Backend),
-        "Where permits are: file (in the pod; Kubernetes 1.35 and newer) or configmap.",
+        "Place of permits: file (in the pod; Kubernetes 1.35 and newer) or configmap.",
         metavar="BACKEND",
         chart="throttler.backend",
     )
@@ -136,7 +136,7 @@ class ThrottlerControllerSettings(LeadingSettings, TlsSettings):
     fail_open_after: float = setting(
         60.0,
         duration(1, DAY_SECONDS - 1),
-        "After how long without an agent a gate lets its containers start; the node's policy says it anew.",
+        "How long a gate waits without an agent before it lets its containers start; the node's policy can change it.",
         metavar="DURATION",
         chart="throttler.failOpenAfter",
     )
@@ -155,21 +155,21 @@ class ThrottlerControllerSettings(LeadingSettings, TlsSettings):
     agent_ca_file: Path | None = setting(
         None,
         path,
-        "Certificates that sign the agents'; needed with backend file. Read anew when it changes.",
+        "Certificates that sign the agents'; needed with backend file. Read again when it changes.",
         metavar="FILE",
         chart=_AGENTS,
     )
     webhook_listen: str = setting(
         "127.0.0.1:8443",
         address,
-        "Where the API server asks about pods; https but on loopback.",
+        "Address of the webhook; https, except on loopback.",
         metavar="HOST:PORT",
         chart=NoValue("the Service knows the port"),
     )
     reports_listen: str = setting(
         "127.0.0.1:7473",
         address,
-        "Where agents' reports are taken, and shown to viewers; https but on loopback.",
+        "Address for agents' reports and for viewers; https, except on loopback.",
         metavar="HOST:PORT",
         chart=NoValue("the Service knows the port"),
     )
@@ -190,7 +190,7 @@ class ThrottlerControllerSettings(LeadingSettings, TlsSettings):
         chart=NoValue("few API servers show one; throttler.controller.extraArgs and extraVolumes where yours does"),
     )
     tls_cert_file: Path | None = tls_cert_setting(
-        "Certificate that the API server checks; read anew when it changes.", _TLS
+        "Certificate that the API server checks; read again when it changes.", _TLS
     )
     tls_key_file: Path | None = tls_key_setting(_TLS)
 
