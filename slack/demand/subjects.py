@@ -71,24 +71,10 @@ class Subject:
         """The action."""
         return QueueKey(self.namespace, self.action)
 
-    @property
-    def kafka_topic(self) -> str:
-        """The topic in the proposal's form, `{namespace}-{action}-{memory}MB`.
 
-        Names have dashes of their own, so two actions can come to one topic: `topics_of` finds them.
-        """
-        return f"{self.namespace}-{self.action}-{self.memory_mib}MB"
+def kafka_topic(namespace: str, action: str, memory_mib: int) -> str:
+    """Return an action's topic in the proposal's form, `{namespace}-{action}-{memory}MB`.
 
-
-def topics_of(subjects: list[Subject]) -> dict[str, Subject]:
-    """Return Kafka's topics of these subjects.
-
-    Raises:
-        InvalidSubject: Two would have the same topic, and each would count the other's messages.
+    Names have dashes of their own, so two actions can come to one topic: the controller refuses the second.
     """
-    found: dict[str, Subject] = {}
-    for subject in subjects:
-        other = found.setdefault(subject.kafka_topic, subject)
-        if other != subject:
-            raise InvalidSubject(f"topic {subject.kafka_topic} would be that of {other.key} and of {subject.key}")
-    return found
+    return f"{namespace}-{action}-{memory_mib}MB"

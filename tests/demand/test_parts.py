@@ -11,7 +11,7 @@ from slack.demand.lifecycle import EndCandidate, PoolState, awake, idle_ends, re
 from slack.demand.model import Creation, DemandSettings, Ending, EndReason, Guards
 from slack.demand.placement import PlacementNode, place
 from slack.demand.queue import Durations
-from slack.demand.subjects import InvalidSubject, Subject, topics_of
+from slack.demand.subjects import InvalidSubject, Subject, kafka_topic
 from slack.demand.targets import DemandHistory, target_of
 from tests.cases import run_for_each
 from tests.demand.build import creating, key, lag, pool, ready
@@ -261,7 +261,7 @@ def test_a_subject_has_namespace_action_and_memory() -> None:
     subject = Subject.of("media", "thumbnail", 256)
     assert str(subject) == "act.media.thumbnail.256"
     assert Subject.parse("act.media.thumbnail.256") == subject
-    assert subject.kafka_topic == "media-thumbnail-256MB"
+    assert kafka_topic("media", "thumbnail", 256) == "media-thumbnail-256MB"
     assert str(subject.key) == "media/thumbnail"
 
 
@@ -279,13 +279,6 @@ def test_names_that_cannot_be_part_of_a_subject_are_refused(name: str) -> None:
 def test_what_is_no_subject_is_refused(text: str) -> None:
     with pytest.raises(InvalidSubject):
         Subject.parse(text)
-
-
-def test_two_actions_with_the_same_kafka_topic_are_refused() -> None:
-    ours, theirs = Subject.of("a", "b-c", 1), Subject.of("a-b", "c", 1)
-    with pytest.raises(InvalidSubject, match=r"topic a-b-c-1MB would be that of a/b-c and of a-b/c"):
-        topics_of([ours, theirs])
-    assert topics_of([ours, ours]) == {"a-b-c-1MB": ours}
 
 
 # --- history -------------------------------------------------------------------------------------------------------

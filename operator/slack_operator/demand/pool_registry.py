@@ -5,22 +5,23 @@ Any thread may ask.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
 from slack.demand.broker import QueueLag
 from slack.demand.model import QueueKey
-from slack.demand.policy import ActivationPool, ActivationQuota
+from slack.demand.policy import ActivationPool, ActivationQuota, BrokerKind
 from slack.demand.settings import pool_settings, queue_settings, quota_settings
-from slack.demand.subjects import InvalidSubject, Subject
+from slack.demand.subjects import InvalidSubject, Subject, kafka_topic
 from slack.schema.conditions import Condition
 from slack_operator.demand.loop import DesiredState
 from slack_operator.runtime.desired import Desired, Entry
 
 INVALID: Final = "InvalidSpec"
 OTHER_BROKER: Final = "OtherBroker"
+TOPIC_TAKEN: Final = "TopicTaken"
 LIMIT_ABOVE_QUOTA: Final = "LimitAboveQuota"
 READY: Final = "Ready"
 MOST_RETIRED: Final = 8
@@ -147,6 +148,8 @@ class PoolRegistry:
             for key, entry in entries.items()
             if (why := self._refusal(entry) or _without_quota(quotas.get(key.namespace, ()))) is not None
         }
+        if self._broker == BrokerKind.KAFKA:
+            refused |= _without_topic([entry for key, entry in entries.items() if key not in refused])
         usable = {key: entry.policy for key, entry in entries.items() if entry.policy and key not in refused}
         of_namespace = {
             name: [quota.policy for quota in found if quota.policy is not None] for name, found in quotas.items()
@@ -185,6 +188,33 @@ class PoolRegistry:
             text = f"spec.queue.broker: {broker}, but the controller's broker is {self._broker} (--broker-url)"
             return Condition(READY, False, OTHER_BROKER, text)
         return None
+
+
+def _without_topic(entries: Iterable[Entry[ActivationPool]]) -> dict[QueueKey, Condition]:
+    """Refuse pools whose Kafka topic is another pool's: each would count the other's messages.
+
+    Topics are ranked by who has one:
+
+    1. The pool that was acted upon with it, as its status says. So no other pool takes it by a change of its memory.
+    2. The oldest pool.
+    """
+    ranked: list[tuple[bool, float, QueueKey, str]] = []
+    for entry in entries:
+        if (pool := entry.policy) is not None:
+            topic = kafka_topic(pool.namespace, pool.name, pool.spec.template.memory_mib)
+            key = QueueKey(pool.namespace, pool.name)
+            ranked.append((entry.status.get("queue") != pool.subject, pool.created_seconds, key, topic))
+    owners: dict[str, QueueKey] = {}
+    refused = {}
+    for _, _, key, topic in sorted(ranked):
+        owner = owners.setdefault(topic, key)
+        if owner != key:
+            text = (
+                f"metadata.name: the Kafka topic {topic} is that of ActivationPool {owner} already; rename the pool, "
+                "or change the memory that the first container of spec.template requests"
+            )
+            refused[key] = Condition(READY, False, TOPIC_TAKEN, text)
+    return refused
 
 
 def _without_quota(quotas: Sequence[Entry[ActivationQuota]]) -> Condition | None:

@@ -19,6 +19,16 @@ REASONS: tuple[Reason, ...] = (
         about="ActivationPool",
     ),
     Reason(
+        "TopicTaken",
+        ("Ready=False",),
+        Level.TROUBLE,
+        "The pool has the same Kafka topic as another pool, so each would count the other's messages: media/a-b and "
+        "media-a/b both have media-a-b-256MB. The pool that had the topic first goes on; this one's containers stay as "
+        "they are.",
+        "rename the pool, or change the memory that the first container of its template requests",
+        about="ActivationPool",
+    ),
+    Reason(
         "LimitAboveQuota",
         ("Ready=False",),
         Level.TROUBLE,

@@ -179,3 +179,22 @@ def test_a_group_that_may_not_be_read_is_everybodys_problem(monkeypatch: pytest.
     with pytest.raises(BrokerUnreachable, match="NotCoordinatorError"):
         read(monkeypatch, moved, ["thumbnail", "bad"])
     assert moved.reads == 1
+
+
+def test_a_topic_is_the_queues_that_was_made_last_and_forgetting_the_one_before_takes_nothing_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its pool has another memory since; the topic is another pool's now."""
+    from slack_operator.demand.brokers.kafka import KafkaLag
+
+    monkeypatch.setattr("slack_operator.demand.brokers.kafka.KafkaAdminClient", Admin([topic("media-a-b-256MB")]))
+    former, present = "act.media-a.b.256", "act.media.a-b.256"
+
+    async def whole() -> None:
+        broker = KafkaLag(["kafka:9092"], group="workers")
+        for queue in (former, present):
+            await broker.ensure(QueueSettings(name=queue))
+        await broker.forget(former)
+        assert list(await broker.lag()) == [present]
+
+    asyncio.run(whole())

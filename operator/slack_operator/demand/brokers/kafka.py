@@ -27,6 +27,7 @@ from slack.demand.broker import (
     QueueSettings,
     RawReport,
 )
+from slack.demand.subjects import InvalidSubject, Subject, kafka_topic
 from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials
 
 ANSWER_MILLIS: Final = 2000
@@ -54,10 +55,11 @@ def topic(queue: str) -> str:
     Raises:
         BrokerRefused: it is no queue of ours.
     """
-    words = queue.split(".")
-    if len(words) != 4 or words[0] != "act" or not all(words):
-        raise BrokerRefused(f"queue {queue!r}: write act.NAMESPACE.ACTION.MEMORY")
-    return f"{words[1]}-{words[2]}-{words[3]}MB"
+    try:
+        subject = Subject.parse(queue)
+    except InvalidSubject:
+        raise BrokerRefused(f"queue {queue!r}: write act.NAMESPACE.ACTION.MEMORY") from None
+    return kafka_topic(subject.namespace, subject.action, subject.memory_mib)
 
 
 class KafkaLag:
@@ -88,7 +90,11 @@ class KafkaLag:
         """Nothing is published."""
 
     async def ensure(self, queue: QueueSettings) -> None:
-        """Remember the queue: its topic is its owner's to make."""
+        """Remember the queue: its topic is its owner's to make.
+
+        A topic has one queue, the last one. The controller wants one queue of a topic at a time; the one before is of
+        a pool that has another memory since.
+        """
         self._topics[topic(queue.name)] = queue.name
 
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
