@@ -38,6 +38,8 @@ class PodOrder:
     graph: Graph
     never_gated: str | None = None
     """Why they all start at once, whatever the order."""
+    without_effect: tuple[str, ...] = ()
+    """Annotations of a pod that is never gated, each with the field's path and what is wrong with it beside."""
 
 
 def read_pod(document: object, *, source: str) -> PodOrder:
@@ -61,8 +63,7 @@ def read_pod(document: object, *, source: str) -> PodOrder:
             (f"spec.workloadRef: the pods' template is in {elsewhere}; check that object instead",), source
         )
     inner, path = _inside(document, path, source)
-    _refuse_misplaced(document, path, source)
-    return _pod(document, inner, f"{path}.", source)
+    return _pod(document, inner, f"{path}.", source, _misplaced_annotations(document, path))
 
 
 def documents_of(document: object, *, source: str, depth: int = 0) -> Iterator[tuple[object, str]]:
@@ -120,18 +121,16 @@ def _called(reference: object) -> str:
     return f"{kind} {name}" if kind and name else "another object"
 
 
-def _refuse_misplaced(document: Mapping[str, Any], path: str, source: str) -> None:
-    """Refuse annotations that stand on a workload, or on the Job of a CronJob: only its template's reach the pods."""
+def _misplaced_annotations(document: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    """Return annotations that stand on a workload, or on the Job of a CronJob: only its template's reach the pods."""
     parts = path.split(".")
     places = [".".join((*parts[:count], "metadata.annotations")) for count in range(len(parts))]
-    problems = tuple(
+    return tuple(
         f"{place}[{name}]: has no effect on a {document['kind']}; put it into {path}.metadata.annotations"
         for place in places
         for name in (DEPENDS_ON, ENABLED)
         if isinstance(annotations := _at(document, place), Mapping) and name in annotations
     )
-    if problems:
-        raise InvalidPod(problems, source)
 
 
 def _inside(document: Mapping[str, Any], path: str, source: str) -> tuple[Mapping[str, Any], str]:
@@ -141,23 +140,33 @@ def _inside(document: Mapping[str, Any], path: str, source: str) -> tuple[Mappin
     return found, path
 
 
-def _pod(document: Mapping[str, Any], pod: Mapping[str, Any], path: str, source: str) -> PodOrder:
-    spec, metadata = pod.get("spec"), pod.get("metadata")
+def _pod(
+    document: Mapping[str, Any], pod: Mapping[str, Any], path: str, source: str, misplaced: tuple[str, ...] = ()
+) -> PodOrder:
+    """Read a pod; whether it is gated at all comes first, for the webhook looks at nothing else of one that is not."""
+    spec = pod.get("spec")
     names = _names(spec.get("containers") if isinstance(spec, Mapping) else None, f"{path}spec.containers", source)
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    annotations = metadata.get("annotations")
+    annotations = _at(pod, "metadata.annotations")
     text = annotations.get(DEPENDS_ON) if isinstance(annotations, Mapping) else None
     field = f"{path}metadata.annotations[{DEPENDS_ON}]"
     if text is not None and not isinstance(text, str):
         raise InvalidPod((f"{field}: is no text; write it in quotes",), source)
     try:
-        graph = Graph.of(names, {}) if text is None else parse_depends_on(text, names, _init_names(spec))
-        never_gated = exempt(pod)
-    except InvalidGraph as error:
-        raise InvalidPod(tuple(f"{field}: {problem}" for problem in error.problems), source) from None
+        never_gated = exempt(pod) or _never_in(document)
     except InvalidManifest as error:
         raise InvalidPod((f"{path}{error}",), source) from None
-    return PodOrder(str(document["kind"]), _name(document), graph, never_gated or _never_in(document))
+    graph, problems = Graph.of(names, {}), misplaced
+    try:
+        if text is not None:
+            graph = parse_depends_on(text, names, _init_names(spec))
+    except InvalidGraph as error:
+        problems = (*problems, *(f"{field}: {problem}" for problem in error.problems))
+    if never_gated:
+        unused = () if text is None or problems else (f"{field}: has no effect on a pod that is never gated",)
+        return PodOrder(str(document["kind"]), _name(document), graph, never_gated, (*problems, *unused))
+    if problems:
+        raise InvalidPod(problems, source)
+    return PodOrder(str(document["kind"]), _name(document), graph)
 
 
 def _init_names(spec: object) -> list[str]:

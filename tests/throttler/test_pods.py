@@ -112,3 +112,30 @@ def test_without_an_annotation_all_may_start_at_once() -> None:
     document = pod("{}", "a", "b")
     del document["metadata"]["annotations"]
     assert read_pod(document, source="x").graph.levels() == (("a", "b"),)
+
+
+HOST: dict[str, Any] = {"hostNetwork": True}
+
+
+def test_a_pod_that_is_never_gated_is_told_so_before_anything_is_said_of_its_order() -> None:
+    """The webhook admits it as it is: a graph that cannot be kept harms nobody there."""
+    good, cycle = pod('{"b": ["a"]}', "b", "a"), pod('{"a": ["b"], "b": ["a"]}', "a", "b")
+    for document, problem in (
+        (good, "has no effect on a pod that is never gated"),
+        (cycle, "a: depends on itself: a -> b -> a"),
+    ):
+        document["spec"] |= HOST
+        found = read_pod(document, source="x")
+        assert (found.never_gated or "").startswith("it is on its node's network")
+        assert found.without_effect == (f"{FIELD}: {problem}",)
+
+
+def test_an_annotation_in_the_wrong_place_refuses_no_workload_whose_pods_are_never_gated() -> None:
+    misplaced = {"name": "x", "annotations": {DEPENDS_ON: "{}"}}
+    template = pod("{}", "a")
+    del template["metadata"]["annotations"]
+    document = {"kind": "Deployment", "metadata": misplaced, "spec": {"template": template}}
+    problem = f"{FIELD}: has no effect on a Deployment; put it into spec.template.metadata.annotations"
+    assert refused(document) == problem
+    template["spec"] |= HOST
+    assert read_pod(document, source="x").without_effect == (problem,)

@@ -56,7 +56,8 @@ def check(filename: _File = None, cores: _Cores = 2, output: Output = TABLE) -> 
 
     A ThrottlePolicy, or the MinionConfig of the study that it goes back to, is shown with its numbers on a node of so
     many cores, and with the slots of nodes of other sizes. A Pod, or a workload with a template, is shown with the
-    order in which its containers start, or why it is never gated. A List is checked item by item. Objects without
+    order in which its containers start, or why it is never gated; what such a pod says of its order has no effect, and
+    is named. A List is checked item by item. Objects without
     pods beside others are skipped and named, such as a Service, or a Rollout whose template is in a Deployment.
     Exit code 0; 2: it is refused, with the field.
 
@@ -114,7 +115,10 @@ def _check(document: Any, source: str, cores: float) -> dict[str, Any]:
         return _policy(kind, policy.name, policy.spec, cores)
     if kind == MINION_KIND:
         return _policy(kind, "", parse_minion_config(document, source=source), cores)
-    return _pod(read_pod(document, source=source))
+    order = read_pod(document, source=source)
+    for text in order.without_effect:
+        typer.echo(f"{source}: {text}", err=True)
+    return _pod(order)
 
 
 def _policy(kind: str, name: str, spec: "ThrottlePolicySpec", cores: float) -> dict[str, Any]:

@@ -83,6 +83,15 @@ def test_a_pod_that_is_never_gated_has_no_order(run: Run, tmp_path: Path, spec: 
     )
 
 
+def test_a_pod_that_is_never_gated_is_not_refused_for_its_order(run: Run, tmp_path: Path) -> None:
+    document = deployment(hostNetwork=True)
+    document["spec"]["template"]["metadata"]["annotations"] = {"throttler.resource-slack.io/depends-on": "web <- db"}
+    path = written(tmp_path, document)
+    found = run("throttler", "check", "-f", str(path))
+    assert (found.code, found.stdout.splitlines()[0][:30]) == (0, "Deployment web: never gated, s")
+    assert "spec.template.metadata.annotations[throttler.resource-slack.io/depends-on]: is no JSON" in found.stderr
+
+
 def test_a_pod_that_opts_out_or_is_in_a_namespace_that_is_left_out_has_no_order(run: Run, tmp_path: Path) -> None:
     out = deployment()
     out["spec"]["template"]["metadata"]["annotations"]["throttler.resource-slack.io/enabled"] = "false"
