@@ -51,7 +51,11 @@ _AUTOSCALER_CUTOFF = -10
 
 
 def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
-    """Whether a Deployment is there to keep room: it runs pause, has a negative priority, or says so in its name."""
+    """Whether a Deployment is there to keep room: by its priority, or by its name; any other has to be named.
+
+    Pods that run pause at the priority of all others are a demonstration or a stub, as in the quick start: no pod can
+    take their place.
+    """
     kind = manifest.get("kind")
     if kind not in (*_LASTING, *_OTHERS) or is_proportional(manifest) or _is_ours(manifest):
         return False
@@ -63,9 +67,30 @@ def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
         return False  # the most of Jobs, of which a namespace may have thousands: seen at once
     # A DaemonSet of pause containers alone is what pulls images.
     runs_pause = bool(containers) and kind != "DaemonSet" and all(map(_runs_pause, containers))
-    value = None if runs_pause else _priority(spec, manifests)
-    keeps = runs_pause or (value is not None and value < 0) or _says_so(manifest, spec)
-    return keeps and not _belongs_to_another(manifest, manifests)
+    value = _priority(spec, manifests)
+    yields = _yields(spec, value, manifests) if runs_pause else value is not None and value < 0
+    return (yields or _says_so(manifest, spec)) and not _belongs_to_another(manifest, manifests)
+
+
+def only_runs_pause(manifest: Json, manifests: Sequence[Json]) -> bool:
+    """Whether pods run pause, and nothing else says that they keep capacity: a person has to say it."""
+    if manifest.get("kind") not in _LASTING or is_placeholder(manifest, manifests):
+        return False
+    containers = _pod_spec(manifest).get("containers") or ()
+    waits = bool(containers) and all(map(_runs_pause, containers)) and not is_proportional(manifest)
+    return waits and not _belongs_to_another(manifest, manifests)
+
+
+def _yields(spec: Json, value: int | None, manifests: Sequence[Json]) -> bool:
+    """Whether pods are below those that name no PriorityClass; a class that is not given is taken to be so."""
+    if value is None:
+        return bool(spec.get("priorityClassName"))
+    usual = (
+        int(manifest.get("value") or 0)
+        for manifest in manifests
+        if manifest.get("kind") == "PriorityClass" and manifest.get("globalDefault")
+    )
+    return value < next(usual, 0)
 
 
 def _is_ours(manifest: Json) -> bool:

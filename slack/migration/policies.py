@@ -10,8 +10,8 @@ from slack.cluster.amounts import IN_BYTES, LEAST_BYTES
 from slack.cluster.labels import API_VERSION
 from slack.cluster.quantity import format_quantity
 from slack.migration.capacity_buffers import is_buffer, room_of_buffer
-from slack.migration.findings import DEFAULT_SCHEDULER, Json, KeepsNothing, KeptRoom
-from slack.migration.overprovisioners import is_placeholder, room_of_deployment
+from slack.migration.findings import DEFAULT_SCHEDULER, Json, KeepsNothing, KeptRoom, object_name
+from slack.migration.overprovisioners import is_placeholder, only_runs_pause, room_of_deployment
 from slack.migration.proportional_autoscaler import MOST_STEPS
 from slack.planner.model.amount_text import resources_text
 from slack.planner.policy.spec import KIND, parse_policy
@@ -49,6 +49,11 @@ def rooms_in(manifests: Sequence[Json], node_cpu_millis: int | None, chosen: Jso
     if without:
         rooms[0] = replace(rooms[0], warnings=(*rooms[0].warnings, *map(str, without)))
     return rooms
+
+
+def pause_pods_of_usual_priority(manifests: Sequence[Json]) -> list[str]:
+    """Return names of what runs pause and may keep capacity, though its pods have the priority of others."""
+    return [object_name(manifest) for manifest in manifests if only_runs_pause(manifest, manifests)]
 
 
 def group_by_nodes(rooms: Sequence[KeptRoom]) -> list[list[KeptRoom]]:

@@ -36,6 +36,7 @@ _KINDS = {
     }.items()
     for name in names.split()
 }
+_UNSURE_SHOWN = 3
 _SUPPORTING = (
     ("apps/v1", "Deployment", "deployments"),
     ("apps/v1", "StatefulSet", "statefulsets"),
@@ -52,8 +53,8 @@ _SUPPORTING = (
 _Target = Annotated[
     str | None,
     typer.Argument(
-        help="In the cluster: deploy/NAME, sts/NAME, job/NAME or capacitybuffer/NAME. Without it, all that keep "
-        "room in the namespace.",
+        help="deploy/NAME, sts/NAME, job/NAME or capacitybuffer/NAME. Without it, all that keep capacity: those of a "
+        "priority below other pods, and those whose name says so.",
         metavar="KIND/NAME",
         show_default=False,
     ),
@@ -100,24 +101,27 @@ def migrate(
     from slack.migration import policies
 
     node_cpu_millis = _node_cpu(node_cpu)
-    if filename and (target or access.is_chosen):
-        raise UserError("--filename: give either manifests or a cluster (KIND/NAME, --kubeconfig, --context), not both")
+    if filename and access.is_chosen:
+        raise UserError("--filename: give either manifests or a cluster (--kubeconfig, --context), not both")
     if filename:
         refuse_given(
             ctx, ("namespace", "all_namespaces"), "belongs to a cluster; manifests say their namespaces themselves"
         )
-        manifests, chosen = list(_from_files(filename)), None
-        source = ", ".join(name_of(path) for path in filename)
+        manifests, source = list(_from_files(filename)), ", ".join(name_of(path) for path in filename)
+        chosen = None if target is None else _named(manifests, target, f"in {source}")
     else:
         inside = chosen_namespace(namespace, access, everywhere=all_namespaces)
         manifests, chosen = _from_api(target, inside, access)
         source = "the cluster" if inside is None else f"namespace {inside}"
     rooms = policies.rooms_in(manifests, node_cpu_millis, chosen)
+    unsure = [] if chosen is not None else policies.pause_pods_of_usual_priority(manifests)
     if not rooms:
         raise UserError(
-            f"{source}: nothing in it keeps room: no Deployment of pause pods or of a negative priority, "
-            f"and no CapacityBuffer"
+            f"{source}: nothing in it keeps capacity: no Deployment of a priority below other pods', and no "
+            f"CapacityBuffer{_name_it(unsure)}"
         )
+    if unsure:
+        typer.echo(f"note: left out{_name_it(unsure)}", err=True)
     groups = policies.group_by_nodes(rooms)
     documents = policies.policies_of(groups)
     for warning in policies.warnings_of(groups):
@@ -187,21 +191,38 @@ def _objects(document: Any, where: str) -> Iterator[Json]:
 
 
 def _from_api(target: str | None, namespace: str | None, access: ClusterAccess) -> tuple[list[Json], Json | None]:
-    wanted, name = "", ""
     if target is not None:
-        kind, slash, name = target.partition("/")
-        wanted = _KINDS.get(kind.lower(), "")
-        if not slash or not name or not wanted:
-            raise UserError(f"{target}: write KIND/NAME, such as deploy/overprovisioner or capacitybuffer/web")
+        _kind_and_name(target)
     with api_server(access) as connection:
         manifests = _read(connection, namespace)
-    if target is None:
-        return manifests, None
+    where = "in the cluster" if namespace is None else f"in namespace {namespace}; name another with -n"
+    return manifests, None if target is None else _named(manifests, target, where)
+
+
+def _kind_and_name(target: str) -> tuple[str, str]:
+    kind, slash, name = target.partition("/")
+    wanted = _KINDS.get(kind.lower(), "")
+    if not slash or not name or not wanted:
+        raise UserError(f"{target}: write KIND/NAME, such as deploy/overprovisioner or capacitybuffer/web")
+    return wanted, name
+
+
+def _named(manifests: Sequence[Json], target: str, where: str) -> Json:
+    wanted, name = _kind_and_name(target)
     for manifest in manifests:
         if manifest["kind"] == wanted and manifest["metadata"]["name"] == name:
-            return manifests, manifest
-    where = "in the cluster" if namespace is None else f"in namespace {namespace}; name another with -n"
+            return manifest
     raise UserError(f"{target}: there is none of this name {where}")
+
+
+def _name_it(unsure: Sequence[str]) -> str:
+    """Say which Deployments run pause at the priority of all pods, and how they are migrated all the same."""
+    if not unsure:
+        return ""
+    named = ", ".join(unsure[:_UNSURE_SHOWN]) + (
+        f" and {len(unsure) - _UNSURE_SHOWN} more" if unsure[_UNSURE_SHOWN:] else ""
+    )
+    return f": the pods of {named} run pause, but have the priority of other pods; if they keep capacity, add KIND/NAME"
 
 
 def _read(connection: "Connection", namespace: str | None) -> list[Json]:

@@ -245,7 +245,7 @@ def test_a_buffer_that_follows_a_workload_becomes_an_annotation(file: Path) -> N
 @pytest.mark.parametrize(
     ("manifests", "said"),
     [
-        ([{"kind": "Service", "metadata": {"name": "a"}}], "nothing in it keeps room"),
+        ([{"kind": "Service", "metadata": {"name": "a"}}], "nothing in it keeps capacity"),
         ([pause("op", requests={"cpu": 0, "memory": None})], "its pods request nothing"),
         ([pause("op", 0)], "no replicas"),
         ([pause("op", requests={"cpu": "many", "memory": "1Gi"})], "'many'"),
@@ -307,3 +307,19 @@ def test_one_policy_and_several_are_as_the_published_schema_says(file: Path) -> 
         shown = json.loads(found.stdout)
         as_declared("migrate", shown)
         golden(name, shown)
+
+
+def test_pause_pods_of_the_usual_priority_are_migrated_only_by_name(tmp_path: Path) -> None:
+    shop = pause("shop", 14, namespace="default", priorityClassName="")
+    alone = Answer(tmp_path / "shop.yaml", shop)
+    assert alone.code == 2
+    assert "the pods of Deployment default/shop run pause, but have the priority of other pods" in alone.warnings
+    assert "add KIND/NAME" in alone.warnings
+    assert Answer(tmp_path / "named.yaml", shop, args=("deploy/shop",)).code == 0
+    assert "there is none of this name" in Answer(tmp_path / "no.yaml", shop, args=("deploy/no",)).warnings
+    beside = Answer(tmp_path / "two.yaml", shop, pause("op"), priority(-10))
+    assert beside.code == 0
+    assert "note: left out: the pods of Deployment default/shop run pause" in beside.warnings
+    below = pause("spare", 2, priorityClassName="low")
+    assert Answer(tmp_path / "low.yaml", below, priority(0, "low"), priority(9, "usual", globalDefault=True)).code == 0
+    assert Answer(tmp_path / "same.yaml", below, priority(0, "low")).code == 2
