@@ -52,13 +52,7 @@ def plan(
     """
     default_rate = rate(extra_capacity_min_rate)
     inputs = gather(
-        filename or [],
-        snapshot,
-        access,
-        at,
-        placeholder_namespace,
-        prices,
-        transient_taints=transient_taints,
+        filename or [], snapshot, access, at, placeholder_namespace, prices, transient_taints=transient_taints
     )
     result = inputs.plan(default_rate)
     if prices is not None:

@@ -108,7 +108,7 @@ def migrate(
             ctx, ("namespace", "all_namespaces"), "belongs to a cluster; manifests say their namespaces themselves"
         )
         manifests, source = list(_from_files(filename)), ", ".join(name_of(path) for path in filename)
-        chosen = None if target is None else _named(manifests, target, f"in {source}")
+        chosen = None if target is None else _find_named(manifests, target, f"in {source}")
     else:
         inside = chosen_namespace(namespace, access, everywhere=all_namespaces)
         manifests, chosen = _from_api(target, inside, access)
@@ -118,10 +118,10 @@ def migrate(
     if not rooms:
         raise UserError(
             f"{source}: nothing in it keeps capacity: no Deployment of a priority below other pods', and no "
-            f"CapacityBuffer{_name_it(unsure)}"
+            f"CapacityBuffer{_hint_to_name(unsure)}"
         )
     if unsure:
-        typer.echo(f"note: left out{_name_it(unsure)}", err=True)
+        typer.echo(f"note: left out{_hint_to_name(unsure)}", err=True)
     groups = policies.group_by_nodes(rooms)
     documents = policies.policies_of(groups)
     for warning in policies.warnings_of(groups):
@@ -196,7 +196,7 @@ def _from_api(target: str | None, namespace: str | None, access: ClusterAccess) 
     with api_server(access) as connection:
         manifests = _read(connection, namespace)
     where = "in the cluster" if namespace is None else f"in namespace {namespace}; name another with -n"
-    return manifests, None if target is None else _named(manifests, target, where)
+    return manifests, None if target is None else _find_named(manifests, target, where)
 
 
 def _kind_and_name(target: str) -> tuple[str, str]:
@@ -207,7 +207,7 @@ def _kind_and_name(target: str) -> tuple[str, str]:
     return wanted, name
 
 
-def _named(manifests: Sequence[Json], target: str, where: str) -> Json:
+def _find_named(manifests: Sequence[Json], target: str, where: str) -> Json:
     wanted, name = _kind_and_name(target)
     for manifest in manifests:
         if manifest["kind"] == wanted and manifest["metadata"]["name"] == name:
@@ -215,7 +215,7 @@ def _named(manifests: Sequence[Json], target: str, where: str) -> Json:
     raise UserError(f"{target}: there is none of this name {where}")
 
 
-def _name_it(unsure: Sequence[str]) -> str:
+def _hint_to_name(unsure: Sequence[str]) -> str:
     """Say which Deployments run pause at the priority of all pods, and how they are migrated all the same."""
     if not unsure:
         return ""
