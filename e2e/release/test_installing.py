@@ -168,7 +168,7 @@ def test_the_chart_package_has_what_the_chart_has(dist: Path, number: str, tmp_p
     assert f"version: {number}" in shown.stdout
     with tarfile.open(dist / f"resource-slack-{number}.tgz") as packed:
         inside = {name.partition("/")[2] for name in packed.getnames()}
-    assert {"values.schema.json", "README.md", "rules/resource-slack.yaml", "dashboards/resource-slack.json"} <= inside
+    assert {"values.schema.json", "README.md", "rules/resource-slack.yaml", "dashboards/operator.json"} <= inside
     assert {name for name in inside if name.startswith("crds/")} == {
         f"crds/{path.name}" for path in (ROOT / "charts" / "resource-slack" / "crds").glob("*.yaml")
     }

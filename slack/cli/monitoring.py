@@ -1,5 +1,7 @@
-"""`monitoring`: rules, alerts and dashboard, the files of charts/resource-slack/{rules,dashboards}."""
+"""`monitoring`: rules, alerts and dashboards, the files of charts/resource-slack/{rules,dashboards}."""
 
+from collections.abc import Mapping
+from enum import StrEnum
 from importlib import resources
 from typing import Annotated
 
@@ -11,9 +13,29 @@ from slack.cli.terminal.problems import Command, CommandGroup, UserError
 RUNBOOKS = "docs/runbooks"
 """Where the runbook pages are in the project, as the packaged rules name them."""
 
+
+class MonitoredComponent(StrEnum):
+    """What a release may have; each has rules and a dashboard of its own."""
+
+    OPERATOR = "operator"
+    AUDIT = "audit"
+    SCORER = "scorer"
+    THROTTLER = "throttler"
+    DEMAND = "demand"
+
+
+RULE_GROUPS: Mapping[MonitoredComponent, tuple[str, ...]] = {
+    MonitoredComponent.OPERATOR: ("resource-slack.recording", "resource-slack.operator", "resource-slack.policies"),
+    MonitoredComponent.AUDIT: ("resource-slack.cpu-limits",),
+    MonitoredComponent.SCORER: ("resource-slack.scoring", "resource-slack.load-watcher"),
+    MonitoredComponent.THROTTLER: ("resource-slack.throttler",),
+    MonitoredComponent.DEMAND: ("resource-slack.demand",),
+}
+"""The groups of the rule file that belong to a component: an alert on what is not installed would be false."""
+
 app = typer.Typer(
     cls=CommandGroup,
-    help="Print what Prometheus and Grafana need: rules with alerts, a dashboard.",
+    help="Print what Prometheus and Grafana need: rules with alerts, and dashboards.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -21,6 +43,10 @@ app = typer.Typer(
 
 @app.command(cls=Command)
 def rules(
+    component: Annotated[
+        list[MonitoredComponent] | None,
+        typer.Option(help="Rules of this component; may be repeated. Without it: of all, for who has all."),
+    ] = None,
     runbooks: Annotated[
         str, typer.Option(help="Address of the folder that holds the runbook pages.", metavar="URL")
     ] = RUNBOOKS,
@@ -30,7 +56,7 @@ def rules(
 
     [bold]Example[/bold]
 
-        resource-slack monitoring rules --runbooks https://wiki.example.com/resource-slack > rules.yaml
+        resource-slack monitoring rules --component operator --runbooks https://wiki.example.com/slack > rules.yaml
 
         promtool check rules rules.yaml
     """
@@ -42,6 +68,9 @@ def rules(
         )
     text = _packaged_text("rules.yaml")
     document = yaml.safe_load(text)
+    if component:
+        wanted = {name for chosen in component for name in RULE_GROUPS[chosen]}
+        document["groups"] = [group for group in document["groups"] if group["name"] in wanted]
     for rule in (rule for group in document["groups"] for rule in group["rules"] if "alert" in rule):
         page = rule["annotations"]["runbook_url"].removeprefix(RUNBOOKS)
         rule["annotations"]["runbook_url"] = runbooks.strip().rstrip("/") + page
@@ -52,19 +81,25 @@ def rules(
 
 @app.command(cls=Command)
 def dashboard(
+    component: Annotated[
+        MonitoredComponent,
+        typer.Argument(help="Whose: operator, audit, scorer, throttler or demand.", metavar="[COMPONENT]"),
+    ] = MonitoredComponent.OPERATOR,
     output: Annotated[
         FileFormat, typer.Option("--output", "-o", help="As what it is printed; Grafana imports json.")
     ] = FileFormat.JSON,
 ) -> None:
-    """Print the Grafana dashboard.
+    """Print the Grafana dashboard of a component.
 
     [bold]Example[/bold]
 
         resource-slack monitoring dashboard > resource-slack.json
+
+        resource-slack monitoring dashboard audit > cpu-limits.json
     """
     import json
 
-    print_document(json.loads(_packaged_text("dashboard.json")), output)
+    print_document(json.loads(_packaged_text(f"dashboards/{component}.json")), output)
 
 
 def _packaged_text(name: str) -> str:

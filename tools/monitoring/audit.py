@@ -1,4 +1,4 @@
-"""CPU limits: the auditor's alerts, and its row of the dashboard.
+"""CPU limits: the auditor's alerts, and its dashboard.
 
 Two numbers, never one: the share of throttled periods beside the time lost. A rule on periods alone, such as
 CPUThrottlingHigh of kubernetes-mixin, fires where 40 % of the periods cost 0.9 % of the time, and is silent where a
@@ -93,6 +93,14 @@ ALERTS = (
         "{{ $value }} times in 15 minutes a cgroup was left out: {{ $labels.trouble }}. The agent's log has an "
         "example.",
     ),
+    Alert(
+        "SlackAuditAbsent",
+        "absent(slack_audit_build_info)",
+        AlertSeverity.WARNING,
+        "10m",
+        "The CPU auditor is not scraped",
+        "No controller of the auditor is running, or Prometheus does not scrape it. Its alerts are silent meanwhile.",
+    ),
 )
 
 _RATE = "$__rate_interval"
@@ -109,12 +117,13 @@ def _figure(metric: str) -> str:
     return _most(metric, 'window="5m"', _CGROUP)
 
 
-def row() -> PanelRow:
-    """Utilisation, saturation, errors: of limits, and of the nodes under them.
-
-    Only agents and their controller have these metrics, under two jobs: the dashboard's job is not asked for.
-    """
-    return PanelRow("CPU limits: utilisation, saturation, errors", (*_utilisation(), *_saturation(), *_errors()))
+def rows() -> tuple[PanelRow, ...]:
+    """Return utilisation, saturation and errors: of limits, and of the nodes under them."""
+    return (
+        PanelRow("Time lost to CPU limits", _saturation()),
+        PanelRow("Use of CPU limits and nodes", _utilisation()),
+        PanelRow("What is audited", _errors()),
+    )
 
 
 def _utilisation() -> tuple[Panel, ...]:

@@ -58,6 +58,9 @@ _IGNORED = condition("AutoscalerIgnoresPlaceholders", True)
 _STALE = condition("ViewStale", True)
 _PENDING = of_policies("slack_pending_placeholders")
 _PLACEHOLDERS = f"({of_policies('slack_bound_placeholders')} + {_PENDING})"
+_OBJECTIVE = of_policies("slack_objective_ratio")
+_REACHED = of_policies("slack_objective_reached_ratio")
+_LATE = of_policies("slack_objective_late_pods")
 _DISPLACED = f"sum by ({BY_POLICY}) (increase(slack_displaced_total[15m]))"
 
 _OPERATOR = (
@@ -152,11 +155,14 @@ _POLICIES = (
     ),
     Alert(
         "ResourceSlackInstantStartLow",
-        f"{instant_ratio('1h')} < 0.9 and sum by ({BY_POLICY}) (increase({STARTS}_count[1h])) >= 20 unless {_DRY_RUN}",
+        f"(({instant_ratio('1h')} < 0.9 and sum by ({BY_POLICY}) (increase({STARTS}_count[1h])) >= 20 "
+        f"unless {_OBJECTIVE}) "
+        f"or ({_REACHED} < {_OBJECTIVE} and {_LATE} >= 5)) unless {_DRY_RUN} unless {_AT_CEILING}",
         AlertSeverity.WARNING,
         "30m",
         f"Pods of {_POLICY} wait",
-        "Only {{ $value | humanizePercentage }} of the last hour's pods were bound within 2 seconds.",
+        "Only {{ $value | humanizePercentage }} of the pods were bound within 2 seconds: of the last hour's, or, if "
+        "the policy has an objective that this misses, of the last day's that slack could help.",
     ),
     Alert(
         "ResourceSlackDisplacedStorm",

@@ -1,23 +1,24 @@
-"""The Grafana dashboard: is my slack there, do pods start at once, what pushes it out, is the operator well.
+"""The Grafana dashboards, one per component. The operator's: is my slack there, do pods start at once, what it costs.
 
-The last rows are the auditor's (`tools.monitoring.audit`), the scorer's (`tools.monitoring.scoring`), the throttler's
-(`tools.monitoring.throttler`) and that of container pools (`tools.monitoring.demand`).
-
-Queries read the operator's metrics themselves, so that the dashboard works where the recording rules are not loaded.
+Those of the companions have the panels of `tools.monitoring.audit`, `.scoring`, `.throttler` and `.demand`. Each links
+to the others. Queries read metrics themselves, so that a dashboard works where the recording rules are not loaded.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tools.monitoring import audit, demand, scoring, throttler
 from tools.monitoring.expressions import BY_POLICY, INSTANT_SECONDS, SOURCE, STARTS, instant_ratio, quantile
 from tools.monitoring.panels import DATASOURCE, Panel, PanelKind, PanelRow, Query, laid_out
 
-UID = "resource-slack"
-TITLE = "resource-slack"
+TAG = "resource-slack"
+"""By which Grafana lists the dashboards of all components."""
 _HOURS_PER_MONTH = 730
 _RATE = "$__rate_interval"
-_JOB = 'job=~"$job"'
+_WHERE = 'cluster=~"$cluster", namespace=~"$namespace"'
+_JOB = f'{_WHERE}, job=~"$job"'
 _CHOSEN = f'{_JOB}, policy=~"$policy"'
 _IN_SLACK = f'{_CHOSEN}, in_slack="true"'
 _GOOD = "Ready|SlackSatisfied|Covered|Feasible"
@@ -413,6 +414,85 @@ def _operator() -> PanelRow:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DashboardPlan:
+    """What tells the dashboard of one component from those of the others."""
+
+    title: str
+    description: str
+    rows: Callable[[], Sequence[PanelRow]]
+    variables: Mapping[str, tuple[str, str]]
+    """Label and query by the name of a variable, in addition to the data source."""
+
+
+def _places(metric: str) -> dict[str, tuple[str, str]]:
+    """Return the variables that each dashboard has; both match series without the label too."""
+    return {
+        "cluster": ("Cluster", f"label_values({metric}, cluster)"),
+        "namespace": ("Namespace", f'label_values({metric}{{cluster=~"$cluster"}}, namespace)'),
+    }
+
+
+def _slack_rows() -> Sequence[PanelRow]:
+    return (_overview(), _starts(), _slack(), _costs(), _conditions(), _operator())
+
+
+def _chosen(rows: Sequence[PanelRow]) -> tuple[PanelRow, ...]:
+    """Return a companion's rows with the chosen cluster and namespace in each query."""
+
+    def panel(found: Panel) -> Panel:
+        queries = tuple(replace(query, expression=_with_places(query.expression)) for query in found.queries)
+        return replace(found, queries=queries)
+
+    return tuple(PanelRow(row.title, tuple(panel(found) for found in row.panels)) for row in rows)
+
+
+def _with_places(expression: str) -> str:
+    def chosen(metric: re.Match[str]) -> str:
+        more = (metric[2] or "").strip("{}")
+        return f"{metric[1]}{{{_WHERE}{', ' if more else ''}{more}}}"
+
+    return re.sub(r"\b((?:slack|demand)_[a-z_0-9]+)(\{[^{}]*\})?", chosen, expression)
+
+
+DASHBOARDS: Mapping[str, DashboardPlan] = {
+    "operator": DashboardPlan(
+        "resource-slack",
+        "Placeholders that reserve capacity for new pods: is the capacity there, do pods start at once.",
+        _slack_rows,
+        {
+            **_places("slack_plan_interval_seconds"),
+            "job": ("Job", f"label_values(slack_plan_interval_seconds{{{_WHERE}}}, job)"),
+            "policy": ("Policy", f"label_values(slack_bound_placeholders{{{_JOB}}}, policy)"),
+        },
+    ),
+    "audit": DashboardPlan(
+        "resource-slack: CPU limits",
+        "Containers that a CPU limit throttles, and the nodes under them.",
+        lambda: _chosen(audit.rows()),
+        _places("slack_audit_throttled_periods_ratio"),
+    ),
+    "scorer": DashboardPlan(
+        "resource-slack: load-aware scores",
+        "The scorer and the load watcher: decisions, time, and how old the figures are.",
+        lambda: _chosen(scoring.rows()),
+        _places("slack_scorer_nodes"),
+    ),
+    "throttler": DashboardPlan(
+        "resource-slack: container start-ups",
+        "Containers that wait for a permit, for how long, and starts without one.",
+        lambda: _chosen(throttler.rows()),
+        _places("slack_throttler_containers"),
+    ),
+    "demand": DashboardPlan(
+        "resource-slack: container pools",
+        "Queues, the containers of their pools, and how long a decision takes.",
+        lambda: _chosen(demand.rows()),
+        _places("demand_queue_messages"),
+    ),
+}
+
+
 def _variable(name: str, label: str, query: str) -> dict[str, Any]:
     return {
         "name": name,
@@ -422,6 +502,7 @@ def _variable(name: str, label: str, query: str) -> dict[str, Any]:
         "query": {"query": query, "refId": name},
         "definition": query,
         "includeAll": True,
+        "allValue": ".*",
         "multi": True,
         "current": {"text": ["All"], "value": ["$__all"]},
         "refresh": 2,
@@ -429,14 +510,16 @@ def _variable(name: str, label: str, query: str) -> dict[str, Any]:
     }
 
 
-def dashboard() -> dict[str, Any]:
-    """Return the dashboard as Grafana imports it."""
+def dashboard(component: str) -> dict[str, Any]:
+    """Return the dashboard of a component as Grafana imports it."""
+    plan = DASHBOARDS[component]
     source = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "refresh": 1}
+    link = {"title": "resource-slack", "type": "dashboards", "tags": [TAG], "asDropdown": True}
     return {
-        "uid": UID,
-        "title": TITLE,
-        "description": "Placeholders that keep room for new pods: is the room there, do pods start at once.",
-        "tags": ["kubernetes", "autoscaling", "resource-slack"],
+        "uid": TAG if component == "operator" else f"{TAG}-{component}",
+        "title": plan.title,
+        "description": plan.description,
+        "tags": ["kubernetes", TAG],
         "schemaVersion": 39,
         "version": 1,
         "editable": True,
@@ -444,26 +527,14 @@ def dashboard() -> dict[str, Any]:
         "timezone": "browser",
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
-        "templating": {
-            "list": [
-                source,
-                _variable("job", "Job", "label_values(slack_plan_interval_seconds, job)"),  # not the auditor's
-                _variable("policy", "Policy", 'label_values(slack_bound_placeholders{job=~"$job"}, policy)'),
-            ]
-        },
+        "links": [{**link, "includeVars": True, "keepTime": True, "targetBlank": False}],
+        "templating": {"list": [source, *(_variable(name, *told) for name, told in plan.variables.items())]},
         "annotations": {"list": []},
-        "panels": laid_out(
-            [
-                _overview(),
-                _starts(),
-                _slack(),
-                _costs(),
-                _conditions(),
-                _operator(),
-                audit.row(),
-                scoring.row(),
-                throttler.row(),
-                demand.row(),
-            ]
-        ),
+        "panels": laid_out(plan.rows()),
     }
+
+
+def panels(component: str) -> list[dict[str, Any]]:
+    """Return the panels of a component's dashboard, those of closed rows too, without the rows."""
+    found = dashboard(component)["panels"]
+    return [panel for item in found for panel in (item, *item.get("panels", ())) if panel["type"] != "row"]

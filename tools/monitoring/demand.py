@@ -31,11 +31,12 @@ _READY = _of_pools("containers", '{state="ready"}')
 ALERTS = (
     Alert(
         "ResourceSlackDemandNoLeader",
-        f"sum by ({SOURCE}) (demand_leader) == 0",
+        f"sum by ({SOURCE}) (demand_leader) == 0 or absent(demand_leader)",
         AlertSeverity.CRITICAL,
         "2m",
         "No controller of container pools leads",
-        "Containers that are there go on, but none is made and none ends, whatever comes into their queues.",
+        "No process holds the lease, or none is scraped. Containers that are there go on, but none is made and none "
+        "ends, whatever comes into their queues.",
     ),
     Alert(
         "ResourceSlackDemandBrokerUnreachable",
@@ -170,9 +171,10 @@ def _run_panels() -> tuple[Panel, ...]:
     )
 
 
-def row() -> PanelRow:
-    """What waits, what there is for it, and what cannot be had."""
-    return PanelRow(
-        "Container pools",
-        (*_queue_panels(), *_container_panels(), *_run_panels()),
+def rows() -> tuple[PanelRow, ...]:
+    """Return what waits, what there is for it, and how long runs and decisions take."""
+    return (
+        PanelRow("Queues", _queue_panels()),
+        PanelRow("Containers of pools", _container_panels()),
+        PanelRow("Runs and decisions", _run_panels()),
     )

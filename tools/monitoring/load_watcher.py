@@ -35,4 +35,13 @@ ALERTS = (
         "Figures of nodes cannot be believed",
         "{{ $value }} series are left out for half an hour: {{ $labels.reason }}. Load sends their nodes no more pods.",
     ),
+    Alert(
+        "ResourceSlackLoadWatcherAbsent",
+        "absent(slack_load_watcher_build_info)",
+        AlertSeverity.WARNING,
+        "10m",
+        "The load watcher is not scraped",
+        "No load watcher is running, or Prometheus does not scrape it. After five minutes the scorer has no "
+        "figures of load.",
+    ),
 )

@@ -1,4 +1,4 @@
-"""Panels of a Grafana dashboard as values, laid out in rows of 24 columns and written as Grafana's JSON.
+"""Panels of Grafana dashboards as values, laid out in rows of 24 columns and written as Grafana's JSON.
 
 Panels of a row stand side by side and wrap; nobody counts coordinates. Fields that Grafana fills in by itself are left
 out.
@@ -63,29 +63,34 @@ class PanelRow:
 
 
 def laid_out(rows: Sequence[PanelRow]) -> list[dict[str, Any]]:
-    """Return all rows and panels with ids and places."""
+    """Return all rows and panels with ids and places. The first row is open; the others have their panels inside."""
     found: list[dict[str, Any]] = []
+    number = 0
     y = 0
-    for row in rows:
+    for index, row in enumerate(rows):
+        number += 1
         place = {"x": 0, "y": y, "w": COLUMNS, "h": 1}
+        inside: list[dict[str, Any]] = []
         found.append(
             {
-                "id": len(found) + 1,
+                "id": number,
                 "type": "row",
                 "title": row.title,
-                "collapsed": False,
+                "collapsed": index > 0,
                 "gridPos": place,
-                "panels": [],
+                "panels": inside,
             }
         )
         y, x, height = y + 1, 0, 0
+        first = y
         for panel in row.panels:
+            number += 1
             if x + panel.width > COLUMNS:
                 y, x, height = y + height, 0, 0
             place = {"x": x, "y": y, "w": panel.width, "h": panel.height}
-            found.append({"id": len(found) + 1, "gridPos": place, **_json(panel)})
+            (inside if index else found).append({"id": number, "gridPos": place, **_json(panel)})
             x, height = x + panel.width, max(height, panel.height)
-        y += height
+        y = y + height if index == 0 else first
     return found
 
 

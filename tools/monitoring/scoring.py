@@ -1,4 +1,4 @@
-"""Load-aware scores: alerts on the scorer and what it knows, and its row of the dashboard.
+"""Load-aware scores: alerts on the scorer and what it knows, and its dashboard.
 
 kube-scheduler says nothing of an extender that fails or is late, it places pods without it: these alerts are the only
 ones to see that pods go by requests again.
@@ -55,6 +55,14 @@ ALERTS = (
         "15m",
         "Metrics name nodes that the cluster does not have",
         "{{ $value }} names in the load watcher's figures are no node's name, host name or address.",
+    ),
+    Alert(
+        "ResourceSlackScorerAbsent",
+        "absent(slack_scorer_build_info)",
+        AlertSeverity.WARNING,
+        "10m",
+        "The scorer is not scraped",
+        "No scorer is running, or Prometheus does not scrape it. Pods with its schedulerName wait while none runs.",
     ),
 )
 
@@ -131,9 +139,6 @@ def _load_panels() -> tuple[Panel, ...]:
     )
 
 
-def row() -> PanelRow:
-    """Whether scores go by load, how quick they are, and how old what they go by is."""
-    return PanelRow(
-        "Load-aware scores",
-        (*_decision_panels(), *_load_panels()),
-    )
+def rows() -> tuple[PanelRow, ...]:
+    """Return whether scores go by load and how quick they are, and how old the load is that they go by."""
+    return (PanelRow("Decisions of the scorer", _decision_panels()), PanelRow("Figures of the load", _load_panels()))

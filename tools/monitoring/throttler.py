@@ -1,4 +1,4 @@
-"""The start-up throttler: alerts on starts that are not paced, late or held for long, and its row of the dashboard.
+"""The start-up throttler: alerts on starts that are not paced, late or held for long, and its dashboard.
 
 Agents are one a node: their figures are added up by installation, but for whether one node stands still.
 """
@@ -69,6 +69,15 @@ ALERTS = (
         "Agents of the throttler are silent",
         "{{ $value }} nodes have an agent that reports no more. Starts there wait for failOpenAfter, and then are not "
         "paced.",
+    ),
+    Alert(
+        "ResourceSlackThrottlerAbsent",
+        "absent(slack_throttler_controller_build_info)",
+        AlertSeverity.WARNING,
+        "10m",
+        "The start-up throttler's controller is not scraped",
+        "No controller of the throttler is running, or Prometheus does not scrape it. While none runs, new "
+        "pods get no gates.",
     ),
 )
 
@@ -163,9 +172,10 @@ def _node_panels() -> tuple[Panel, ...]:
     )
 
 
-def row() -> PanelRow:
-    """Who waits, for how long, and what is let in otherwise than by a free slot."""
-    return PanelRow(
-        "Paced starts",
-        (*_slot_panels(), *_time_panels(), *_permit_panels(), *_node_panels()),
+def rows() -> tuple[PanelRow, ...]:
+    """Return who waits and for how long, what is let in without a free slot, and which agents report."""
+    return (
+        PanelRow("Containers that wait", (*_slot_panels(), *_time_panels())),
+        PanelRow("Permits and troubles", _permit_panels()),
+        PanelRow("Agents and admission", _node_panels()),
     )

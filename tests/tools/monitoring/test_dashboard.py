@@ -13,7 +13,7 @@ from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FA
 from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
 from tests.cases import run_for_each
 from tests.tools.monitoring.promql import family_of, metric_names
-from tools.monitoring.dashboard import dashboard
+from tools.monitoring.dashboard import DASHBOARDS, dashboard, panels
 from tools.monitoring.panels import COLUMNS, Panel, PanelKind, PanelRow, Query, laid_out
 
 OURS = {
@@ -45,8 +45,7 @@ COMPANIONS = {
     )
 } - {family.name for family in described()}
 """Of the audit's agents and their controller, and of the scorer and the load watcher, which are others."""
-PANELS: list[dict[str, Any]] = dashboard()["panels"]
-REAL = [panel for panel in PANELS if panel["type"] != "row"]
+REAL = [panel for component in DASHBOARDS for panel in panels(component)]
 UNITS = {"percentunit", "s", "bytes", "short", "none", "ops", "reqps"}
 
 
@@ -56,11 +55,28 @@ def cells(panel: dict[str, Any]) -> set[tuple[int, int]]:
     return set(itertools.product(columns, rows))
 
 
-def test_ids_are_unique_and_nothing_overlaps() -> None:
-    assert len({panel["id"] for panel in PANELS}) == len(PANELS)
-    taken = [cell for panel in PANELS for cell in cells(panel)]
-    assert len(taken) == len(set(taken))
-    assert max(x for x, _ in taken) < COLUMNS
+@run_for_each("component", DASHBOARDS)
+def test_ids_are_unique_and_nothing_overlaps(component: str) -> None:
+    items = dashboard(component)["panels"]
+    everything = [panel for item in items for panel in (item, *item.get("panels", ()))]
+    assert len({panel["id"] for panel in everything}) == len(everything)
+    for shown in (items, *(item["panels"] for item in items if item.get("panels"))):
+        taken = [cell for panel in shown for cell in cells(panel)]
+        assert len(taken) == len(set(taken))
+        assert max(x for x, _ in taken) < COLUMNS
+
+
+@run_for_each("component", DASHBOARDS)
+def test_only_the_first_row_is_open_and_each_dashboard_links_to_the_others(component: str) -> None:
+    found = dashboard(component)
+    first, *others = (item for item in found["panels"] if item["type"] == "row")
+    assert not first["collapsed"]
+    assert first["panels"] == []
+    assert all(row["collapsed"] and row["panels"] for row in others)
+    (link,) = found["links"]
+    assert (link["type"], link["includeVars"], link["keepTime"]) == ("dashboards", True, True)
+    assert set(link["tags"]) <= set(found["tags"])
+    assert len({dashboard(name)["uid"] for name in DASHBOARDS}) == len(DASHBOARDS)
 
 
 @run_for_each("panel", REAL, ids=lambda panel: str(panel["title"]))
@@ -85,20 +101,31 @@ def test_queries_read_what_the_operator_exports_of_the_chosen_job_and_policies(p
                 assert family is None or 'policy=~"$policy"' in matchers or "policy" not in family.labels
 
 
-def test_titles_tell_panels_apart() -> None:
-    titles = [panel["title"] for panel in PANELS]
+@run_for_each("component", DASHBOARDS)
+def test_titles_tell_panels_apart(component: str) -> None:
+    titles = [panel["title"] for panel in panels(component)]
     assert len(titles) == len(set(titles))
 
 
-def test_policies_jobs_and_the_data_source_can_be_chosen() -> None:
-    variables = {variable["name"]: variable for variable in dashboard()["templating"]["list"]}
-    assert variables["datasource"]["type"] == "datasource"
-    assert variables["policy"]["multi"]
-    assert variables["policy"]["includeAll"]
-    assert family_of(metric_names_of(variables["policy"]["definition"])) in EXPORTED
-    assert family_of(metric_names_of(variables["job"]["definition"])) in EXPORTED
-    used = set(re.findall(r"\$\{?(\w+)", str(PANELS))) - {"__rate_interval"}
-    assert used == variables.keys()
+@run_for_each("component", DASHBOARDS)
+def test_what_can_be_chosen_is_used_by_every_query(component: str) -> None:
+    variables = {variable["name"]: variable for variable in dashboard(component)["templating"]["list"]}
+    wanted = {"datasource", "cluster", "namespace"} | ({"job", "policy"} if component == "operator" else set())
+    assert variables.keys() == wanted
+    assert variables.pop("datasource")["type"] == "datasource"
+    for variable in variables.values():
+        assert variable["multi"]
+        assert variable["includeAll"]
+        assert variable["allValue"] == ".*", "series without the label are among all"
+        assert family_of(metric_names_of(variable["definition"])) in EXPORTED
+    for panel in panels(component):
+        for target in panel["targets"]:
+            names = metric_names(target["expr"]) - FOREIGN
+            for name in names:
+                for matchers in re.findall(rf"\b{name}\b(\{{[^{{}}]*\}})?", target["expr"]):
+                    assert 'cluster=~"$cluster", namespace=~"$namespace"' in matchers, name
+    used = set(re.findall(r"\$\{?(\w+)", str(panels(component)))) - {"__rate_interval"}
+    assert used == wanted
 
 
 def metric_names_of(definition: str) -> str:
@@ -110,5 +137,8 @@ def metric_names_of(definition: str) -> str:
 
 def test_panels_that_do_not_fit_side_by_side_wrap() -> None:
     panel = Panel("p", "d.", (Query("up"),), "short", PanelKind.STAT, width=10, height=3)
-    places = [laid["gridPos"] for laid in laid_out([PanelRow("r", [panel] * 3), PanelRow("s", [panel])])]
-    assert [(place["x"], place["y"]) for place in places] == [(0, 0), (0, 1), (10, 1), (0, 4), (0, 7), (0, 8)]
+    laid = laid_out([PanelRow("r", [panel] * 3), PanelRow("s", [panel]), PanelRow("t", [panel])])
+    places = [(item["gridPos"]["x"], item["gridPos"]["y"]) for item in laid]
+    assert places == [(0, 0), (0, 1), (10, 1), (0, 4), (0, 7), (0, 8)]
+    (inside,) = laid[-1]["panels"]
+    assert (inside["gridPos"]["x"], inside["gridPos"]["y"]) == (0, 9)

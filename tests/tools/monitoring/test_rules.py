@@ -10,6 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from slack.cli.commands import app
+from slack.cli.monitoring import RULE_GROUPS
 from slack.demand.crd import pool_crd
 from slack.planner.model.result import ConditionType
 from slack.planner.policy.crd import crd
@@ -26,6 +27,7 @@ from tests.cases import run_for_each
 from tests.tools.monitoring.promql import family_of, metric_names
 from tools.monitoring.__main__ import FILES
 from tools.monitoring.catalog import GROUPS
+from tools.monitoring.dashboard import DASHBOARDS
 from tools.monitoring.rules import Alert, AlertSeverity, RecordingRule, alerts, recordings, rule_file
 
 ROOT = Path(__file__).parents[3]
@@ -192,10 +194,8 @@ def test_fields_and_reasons_that_runbooks_name_exist() -> None:
 
 
 def test_the_generated_files_are_up_to_date() -> None:
-    for name, packaged, file in (
-        ("rules", "rules.yaml", "rules/resource-slack.yaml"),
-        ("dashboard", "dashboard.json", "dashboards/resource-slack.json"),
-    ):
+    boards = [(name, f"dashboards/{name}.json", f"dashboards/{name}.json") for name in DASHBOARDS]
+    for name, packaged, file in [("rules", "rules.yaml", "rules/resource-slack.yaml"), *boards]:
         text = FILES[name]()
         assert (CHART / file).read_text(encoding="utf-8") == text, "run: make monitoring"
         assert (ROOT / "slack" / "monitoring" / packaged).read_text(encoding="utf-8") == text, "run: make monitoring"
@@ -203,7 +203,7 @@ def test_the_generated_files_are_up_to_date() -> None:
 
 @run_for_each("name", FILES)
 def test_the_command_prints_the_packaged_file_byte_for_byte(name: str) -> None:
-    result = CliRunner().invoke(app, ["monitoring", name])
+    result = CliRunner().invoke(app, ["monitoring", *(["rules"] if name == "rules" else ["dashboard", name])])
     assert (result.exit_code, result.stdout) == (0, FILES[name]())
 
 
@@ -215,6 +215,20 @@ def test_runbook_links_begin_where_the_reader_keeps_them() -> None:
         rule["annotations"]["runbook_url"] for group in document["groups"] for rule in group["rules"] if "alert" in rule
     ]
     assert links[-1] == f"https://wiki.example.com/slack/{ALERTS[-1].name}.md"
+
+
+def test_every_group_belongs_to_one_component_and_is_printed_for_it() -> None:
+    assert sorted(name for names in RULE_GROUPS.values() for name in names) == sorted(group.name for group in GROUPS)
+    result = CliRunner().invoke(app, ["monitoring", "rules", "--component", "audit", "--component", "throttler"])
+    found = [group["name"] for group in yaml.safe_load(result.stdout)["groups"]]
+    assert found == ["resource-slack.cpu-limits", "resource-slack.throttler"]
+    assert {*RULE_GROUPS} == {*DASHBOARDS}
+
+
+def test_each_component_has_an_alert_on_its_absence() -> None:
+    for group in GROUPS:
+        absent = [rule.name for rule in group.rules if isinstance(rule, Alert) and "absent(" in rule.expression]
+        assert len(absent) == (group.name not in {"resource-slack.recording", "resource-slack.policies"}), group.name
 
 
 def test_an_address_of_nothing_is_refused() -> None:
