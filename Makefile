@@ -10,11 +10,13 @@ UV      := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 CRDS    := charts/resource-slack/crds
 KINDS   := SlackPolicy:slackpolicies SlackScale:slackscales SlackHistory:slackhistories CpuAuditPolicy:cpuauditpolicies CpuAuditReport:cpuauditreports ThrottlePolicy:throttlepolicies ActivationPool:activationpools ActivationQuota:activationquotas
 VALUES  := charts/resource-slack/values.schema.json
+DIGESTS := charts/resource-slack/templates/crds/_digests.tpl
 PLAIN   := deploy/operator.yaml
-SCHEMAS := plan explain status simulate tune load load-watcher score throttler-status throttler-explain throttler-check throttler-simulate throttler-release demand-top demand-explain demand-replay migrate uninstall record audit audit-explain audit-kernel version
+SCHEMAS := plan explain status simulate tune load load-watcher score throttler-status throttler-explain throttler-check throttler-simulate throttler-release demand-top demand-explain demand-replay migrate uninstall upgrade-crds record audit audit-explain audit-kernel version
 REFS    := scenario slackpolicy cpuauditpolicy cpuauditreport throttlepolicy throttler activationpool activationquota flags metrics events load-watcher demand-lines
 RULES   := slack/monitoring/rules.yaml charts/resource-slack/rules/resource-slack.yaml
-BOARDS  := slack/monitoring/dashboard.json charts/resource-slack/dashboards/resource-slack.json
+BOARDS  := operator audit scorer throttler demand
+SHELVES := slack/monitoring/dashboards charts/resource-slack/dashboards
 BURST   := examples/scenarios/burst.yaml
 PICTURE := .cache/demo/burst.png
 # --at: the time at which the example cluster was written, so that the demo shows the same every day.
@@ -164,6 +166,7 @@ check-crds: $(READY)
 	  $(BIN)/resource-slack crd $${kind%%:*} | cmp --silent - $(CRDS)/$${kind##*:}.yaml || \
 	    { echo "$(CRDS)/$${kind##*:}.yaml is not up to date; run: make crds" >&2; exit 1; }; \
 	done
+	@$(BIN)/python charts/make_crd_digests.py | cmp --silent - $(DIGESTS) || { echo '$(DIGESTS) is not up to date; run: make crds' >&2; exit 1; }
 	@$(BIN)/python charts/make_values_schema.py | cmp --silent - $(VALUES) || { echo '$(VALUES) is not up to date; run: make crds' >&2; exit 1; }
 
 check-reference: $(READY)
@@ -172,11 +175,12 @@ check-reference: $(READY)
 	  { echo "docs/reference/$$name.md is not up to date; run: make reference" >&2; exit 1; }; done
 
 check-monitoring: $(READY)
-	@$(call say,'check: rules and dashboard are what tools/monitoring says')
+	@$(call say,'check: rules and dashboards are what tools/monitoring says')
 	@for file in $(RULES); do $(BIN)/python -m tools.monitoring rules | cmp --silent - $$file || \
 	  { echo "$$file is not up to date; run: make monitoring" >&2; exit 1; }; done
-	@for file in $(BOARDS); do $(BIN)/python -m tools.monitoring dashboard | cmp --silent - $$file || \
-	  { echo "$$file is not up to date; run: make monitoring" >&2; exit 1; }; done
+	@for name in $(BOARDS); do for folder in $(SHELVES); do \
+	  $(BIN)/python -m tools.monitoring $$name | cmp --silent - $$folder/$$name.json || \
+	    { echo "$$folder/$$name.json is not up to date; run: make monitoring" >&2; exit 1; }; done; done
 
 check-pages: $(READY)
 	@$(call say,'check: pages name what is there')
@@ -285,7 +289,7 @@ release-check: $(READY) | $(UV)
 # The version is that of pyproject.toml; VERSION=X.Y.Z writes another into all places that name it.
 version: $(READY)
 	@$(BIN)/python -m release.version $(VERSION)
-	@test -z '$(VERSION)' || { $(MAKE) --no-print-directory -B $(READY) && $(MAKE) --no-print-directory deploy; }
+	@test -z '$(VERSION)' || { $(MAKE) --no-print-directory -B $(READY) && $(MAKE) --no-print-directory crds deploy; }
 
 # --- generated files -------------------------------------------------------------------------------------------------
 
@@ -295,6 +299,7 @@ crds: $(READY)
 	  $(BIN)/resource-slack crd $${kind%%:*} > $(CRDS)/$${kind##*:}.new && \
 	    mv $(CRDS)/$${kind##*:}.new $(CRDS)/$${kind##*:}.yaml || exit 1; \
 	done
+	@$(BIN)/python charts/make_crd_digests.py > $(DIGESTS).new && mv $(DIGESTS).new $(DIGESTS)
 	@$(BIN)/python charts/make_values_schema.py > $(VALUES).new && mv $(VALUES).new $(VALUES)
 
 deploy: $(READY)
@@ -310,9 +315,10 @@ reference: $(READY)
 	  mv docs/reference/schemas/$$name.new docs/reference/schemas/$$name.json || exit 1; done
 
 monitoring: $(READY)
-	@mkdir -p $(dir $(RULES)) $(dir $(BOARDS))
+	@mkdir -p $(dir $(RULES)) $(SHELVES)
 	@for file in $(RULES); do $(BIN)/python -m tools.monitoring rules > $$file.new && mv $$file.new $$file || exit 1; done
-	@for file in $(BOARDS); do $(BIN)/python -m tools.monitoring dashboard > $$file.new && mv $$file.new $$file || exit 1; done
+	@for name in $(BOARDS); do for folder in $(SHELVES); do \
+	  $(BIN)/python -m tools.monitoring $$name > $$folder/$$name.new && mv $$folder/$$name.new $$folder/$$name.json || exit 1; done; done
 
 # With fixed seeds and counters: the same code draws the same bytes.
 pictures: $(READY)

@@ -1,5 +1,6 @@
 """The chart as Helm reads it: linted, rendered under several values, each manifest judged by the real API server."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,25 @@ EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 CERTIFICATES = "--set=audit.tls.secretName=cert," + ",".join(
     f"throttler.tls.{field}" for field in ("secretName=cert", "authority=PEM", "agentSecretName=agent-cert")
 )
+PODS = {
+    "operator": "operator",
+    "audit.agent": "audit-agent",
+    "audit.controller": "audit-controller",
+    "throttler.agent": "throttler-agent",
+    "throttler.controller": "throttler-controller",
+    "scorer": "scorer",
+    "loadWatcher": "load-watcher",
+    "demand.controller": "demand-controller",
+}
+"""The component of each part of the values that is a workload."""
+SHARED = {
+    "nodeSelector": {"pool": "infra"},
+    "tolerations": [{"key": "infra", "operator": "Exists"}],
+    "probes": {"liveness": {"timeoutSeconds": 9}},
+    "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+    "dnsPolicy": "Default",
+}
+"""What each of them takes."""
 SETS: dict[str, list[str]] = {
     "defaults": [],
     # Rendered without a cluster, auditor and throttler want certificates that are there.
@@ -46,6 +66,25 @@ SETS: dict[str, list[str]] = {
         "--set=operator.extraVolumes[0].name=ca,operator.extraVolumes[0].configMap.name=ca",
         "--set=operator.extraVolumeMounts[0].name=ca,operator.extraVolumeMounts[0].mountPath=/etc/ca",
         "--set=operator.serviceAccount.create=false,operator.serviceAccount.name=mine",
+    ],
+    "every component": [
+        "--kube-version=1.36",
+        CERTIFICATES,
+        "--set=audit.enabled=true,throttler.enabled=true,scorer.enabled=true,loadWatcher.enabled=true",
+        "--set=demand.enabled=true,demand.broker.url=nats://nats.media:4222",
+        "--set-json=extraObjects=["
+        + '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-more"}}]',
+        *(f"--set-json={path}={value}" for path in PODS for value in [json.dumps(SHARED)]),
+    ],
+    "on the nodes' network": [
+        "--kube-version=1.36",
+        CERTIFICATES,
+        "--set=audit.enabled=true,throttler.enabled=true,scorer.enabled=true,loadWatcher.enabled=true",
+        *(f"--set={path}.hostNetwork=true" for path in PODS),
+    ],
+    "without what is on": [
+        "--set=rbac.aggregateClusterRoles=false,networkPolicy.ingress=false,crds.upgrade=false",
+        "--set=operator.podDisruptionBudget.enabled=false",
     ],
     "pod monitor": ["--set=operator.metrics.podMonitor.enabled=true,operator.metrics.service=false"],
     "without uninstall": ["--set=uninstall.enabled=false,operator.rescueStuckPreemptors=false"],
@@ -318,7 +357,7 @@ def test_common_labels_are_on_every_object_and_pod_and_in_no_selector(helm: Helm
 
 def test_no_pod_names_what_openshifts_restricted_scc_gives_out(helm: Helm) -> None:
     pods = every_pod(helm.template(AUDITED))
-    assert set(pods) == {"operator", "uninstall", "audit-agent", "audit-controller"}
+    assert set(pods) == {"operator", "uninstall", "crds", "audit-agent", "audit-controller"}
     for component, template in pods.items():
         spec = template["spec"]
         contexts = [spec["securityContext"], *(container["securityContext"] for container in spec["containers"])]
@@ -356,9 +395,10 @@ def test_accounts_arguments_variables_volumes_and_contexts_are_the_users_to_choo
     assert hook["env"] == [{"name": "HTTPS_PROXY", "value": "proxy"}]
     assert {"name": "ca", "mountPath": "/etc/ca"} in hook["volumeMounts"]
     bound = {subject["name"] for manifest in manifests for subject in manifest.get("subjects", [])}
-    assert bound == {"mine-0", "mine-2", "resource-slack-uninstall"}  # agents have no right
+    jobs = {"resource-slack-uninstall", "resource-slack-crds"}
+    assert bound == {"mine-0", "mine-2", *jobs}  # agents have no right
     made = {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "ServiceAccount"}
-    assert made == {"resource-slack-uninstall"}
+    assert made == jobs
     assert "--agent-service-account=mine-1" in pods["audit-controller"]["spec"]["containers"][0]["args"]
     limits = {m["spec"]["revisionHistoryLimit"] for m in manifests if m["kind"] in {"Deployment", "DaemonSet"}}
     assert limits == {2}
@@ -459,8 +499,8 @@ def test_the_page_on_loopback_opens_no_port(helm: Helm) -> None:
 HOOKS = "helm.sh/hook"
 
 
-def hooks(manifests: list[Json]) -> list[Json]:
-    return [manifest for manifest in manifests if HOOKS in manifest["metadata"].get("annotations", {})]
+def hooks(manifests: list[Json], when: str = "post-delete") -> list[Json]:
+    return [item for item in manifests if item["metadata"].get("annotations", {}).get(HOOKS) == when]
 
 
 @pytest.mark.parametrize("flag", ["operator.enabled=true", "operator.enabled=false"])
@@ -474,7 +514,7 @@ def test_uninstalling_cleans_up_whether_the_operator_is_on_or_off(helm: Helm, fl
 
 
 def test_a_hook_that_cannot_run_ends_before_helm_gives_up(helm: Helm) -> None:
-    (job,) = [manifest for manifest in helm.template() if manifest["kind"] == "Job"]
+    (job,) = [manifest for manifest in hooks(helm.template()) if manifest["kind"] == "Job"]
     assert 2 * 60 < job["spec"]["activeDeadlineSeconds"] < 300  # twice uninstall.waitSeconds; Helm's --timeout
     assert job["spec"]["ttlSecondsAfterFinished"] >= 600
     assert {hook["metadata"]["annotations"][f"{HOOKS}-delete-policy"] for hook in hooks(helm.template())} == {
@@ -484,6 +524,97 @@ def test_a_hook_that_cannot_run_ends_before_helm_gives_up(helm: Helm) -> None:
     labels = {"app.kubernetes.io/component": "uninstall", "app.kubernetes.io/instance": RELEASE}
     assert all(hook["metadata"]["labels"].items() >= labels.items() for hook in hooks(helm.template()))
     assert ",".join(f"{name}={value}" for name, value in labels.items()) in readme  # what deletes them by hand
+
+
+def test_crds_are_changed_before_an_upgrade_by_a_job_that_may_touch_no_others(helm: Helm) -> None:
+    before = hooks(helm.template(), "pre-upgrade")
+    assert [item["kind"] for item in before] == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Job"]
+    (rule,) = before[1]["rules"]
+    assert set(rule["resourceNames"]) == {f"{path.stem}.resource-slack.io" for path in CRDS.glob("*.yaml")}
+    assert "delete" not in rule["verbs"]
+    (container,) = before[3]["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["upgrade-crds"]
+    assert before[3]["spec"]["activeDeadlineSeconds"] < 300  # Helm's --timeout
+    assert hooks(helm.template("--set=crds.upgrade=false"), "pre-upgrade") == []
+
+
+def test_every_pod_runs_on_linux_and_takes_what_its_values_say(helm: Helm) -> None:
+    linux = {"kubernetes.io/os": "linux"}
+    pods = every_pod(helm.template(*SETS["every component"]))
+    assert set(pods) == {*PODS.values(), "uninstall", "crds"}
+    for component, template in pods.items():
+        spec = template["spec"]
+        assert spec["nodeSelector"] == {**linux, "pool": "infra"}, component
+        assert {"key": "infra", "operator": "Exists"} in spec["tolerations"], component
+        if component in PODS.values():
+            assert (spec["dnsPolicy"], spec["dnsConfig"]["options"][0]["name"]) == ("Default", "ndots"), component
+            probe = spec["containers"][0]["livenessProbe"]
+            assert probe["timeoutSeconds"] == 9, component
+            assert probe["periodSeconds"] >= 20, "times that are not given stay the chart's"
+    windows = r"--set=operator.nodeSelector.kubernetes\.io/os=windows"
+    assert every_pod(helm.template(windows))["operator"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "windows"}
+
+
+def test_what_is_replicated_is_spread_and_has_a_budget(helm: Helm) -> None:
+    zone = '[{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}]'
+    replicated = {path: name for path, name in PODS.items() if path in {"operator", "scorer"} or "controller" in path}
+    del replicated["audit.controller"]  # one at a time: agents report to the holder of the lease
+    spread = [f"--set-json={path}.topologySpreadConstraints={zone}" for path in replicated]
+    manifests = helm.template(*SETS["every component"], *spread)
+    pods = every_pod(manifests)
+    budgets = [item["spec"] for item in manifests if item["kind"] == "PodDisruptionBudget"]
+    for component in replicated.values():
+        labels = pods[component]["metadata"]["labels"].items()
+        (budget,) = [found for found in budgets if found["selector"]["matchLabels"].items() <= labels]
+        assert budget["maxUnavailable"] == 1
+        own, users = pods[component]["spec"]["topologySpreadConstraints"]
+        assert own["topologyKey"] == "kubernetes.io/hostname"
+        assert own["labelSelector"]["matchLabels"].items() <= labels
+        assert users["labelSelector"] == own["labelSelector"], "without one it would count no pod"
+    assert len(budgets) == len(replicated)
+
+
+def test_a_strategy_replaces_the_charts_whole(helm: Helm) -> None:
+    flags = [*SETS["every component"], '--set-json=operator.strategy={"type": "Recreate"}']
+    flags += ['--set-json=audit.agent.updateStrategy={"type": "OnDelete"}']
+    by_name = {item["metadata"]["name"]: item["spec"] for item in helm.template(*flags) if "spec" in item}
+    assert by_name[RELEASE]["strategy"] == {"type": "Recreate"}
+    assert by_name[f"{RELEASE}-audit-agent"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_pods_accept_connections_at_the_ports_of_their_containers_only(helm: Helm) -> None:
+    meshes = {4143, 4191, 15008, 15020, 15021, 15090}
+    of_the_stock_scheduler = {"scorer": {10259}}
+    manifests = helm.template(*SETS["every component"])
+    policies = [item["spec"] for item in manifests if item["kind"] == "NetworkPolicy"]
+    pods = {name: pod for name, pod in every_pod(manifests).items() if name in PODS.values()}
+    for component, pod in pods.items():
+        labels = pod["metadata"]["labels"].items()
+        (policy,) = [found for found in policies if found["podSelector"]["matchLabels"].items() <= labels]
+        assert policy["policyTypes"] == ["Ingress"], "where pods connect to is not known to the chart"
+        assert not any("from" in rule for rule in policy["ingress"])
+        opened = {port["port"] for rule in policy["ingress"] for port in rule["ports"]}
+        ports = {port["containerPort"] for one in pod["spec"]["containers"] for port in one.get("ports", ())}
+        assert opened == ports | meshes | of_the_stock_scheduler.get(component, set()), component
+    assert len(policies) == len(pods)
+    for flag in (
+        "operator.hostNetwork=true",
+        "networkPolicy.ingress=false",
+        "operator.extraArgs[0]=--listen=[::]:9090",
+    ):
+        assert "NetworkPolicy" not in kinds(helm.template(f"--set={flag}")), flag
+    (whole,) = [
+        item for item in helm.template("--set=operator.networkPolicy.enabled=true") if item["kind"] == "NetworkPolicy"
+    ]
+    assert whole["spec"]["policyTypes"] == ["Ingress", "Egress"], "the component's own replaces it"
+
+
+def test_objects_of_the_users_own_are_templates(helm: Helm) -> None:
+    text = 'apiVersion: v1\nkind: Secret\nmetadata: {name: {{ include "resource-slack.fullname" . }}-text}\n'
+    flag = "--set-json=extraObjects=" + json.dumps([text])
+    assert f"{RELEASE}-text" in {item["metadata"]["name"] for item in helm.template(flag)}
+    more = helm.template(*SETS["every component"])
+    assert f"{RELEASE}-more" in {item["metadata"]["name"] for item in more if item["kind"] == "ConfigMap"}
 
 
 def notes(helm: Helm, *flags: str, release: str = "mine") -> str:
@@ -498,7 +629,9 @@ def test_the_notes_name_this_release(helm: Helm) -> None:
     assert "none yet" not in said
     assert "policies: {}" not in said
     assert f"helm show crds {CHART.name}" not in said
-    assert "helm show crds CHART | kubectl apply --server-side --force-conflicts -f -" in said
+    assert "a Job of the release changes the CRDs first, if they differ" in said
+    by_hand = notes(helm, "--set=crds.upgrade=false")
+    assert "helm show crds CHART | kubectl apply --server-side --force-conflicts -f -" in by_hand
     assert "charts/resource-slack/crds" not in said
 
 
@@ -506,10 +639,14 @@ def test_the_notes_name_the_leaders_pod_and_warn_of_an_image_that_nobody_can_pul
     said = notes(helm, "--set=operator.web.enabled=true")
     assert "get lease resource-slack -o jsonpath='{.spec.holderIdentity}')" in said
     assert 'port-forward "${leader%_*}" 8081' in said
-    assert "NOBODY CAN PULL resource-slack:" in said
-    assert "NOBODY CAN PULL registry.example.com/" in notes(helm, "--set=image.repository=registry.example.com/slack")
+    assert "WARNING: the image resource-slack:" in said
+    assert "docker build -t REGISTRY/resource-slack:" in said
+    assert "docker push REGISTRY/resource-slack:" in said
+    example = notes(helm, "--set=image.repository=registry.example.com/slack,image.tag=v9")
+    assert "WARNING: the image registry.example.com/slack:v9 cannot be pulled: example.com is a placeholder" in example
+    assert "docker build -t REGISTRY/resource-slack:v9 ." in example
     for good in ("ghcr.io/acme/resource-slack", "acme/resource-slack", "registry.corp:5000/resource-slack"):
-        assert "NOBODY CAN PULL" not in notes(helm, f"--set=image.repository={good}")
+        assert "cannot be pulled" not in notes(helm, f"--set=image.repository={good}")
 
 
 def test_the_notes_say_which_policy_keeps_room(helm: Helm) -> None:
@@ -547,10 +684,11 @@ def rules(manifests: list[Json]) -> list[Json]:
 
 def test_what_is_off_is_not_rendered(helm: Helm) -> None:
     usual = kinds(helm.template())
-    assert {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy"}.isdisjoint(usual)
-    assert kinds(helm.template("--set=operator.enabled=false", "--no-hooks")) == {"PriorityClass"}
-    assert kinds(helm.template("--set=operator.enabled=false,uninstall.enabled=false")) == {"PriorityClass"}
-    assert "Job" not in kinds(helm.template("--set=uninstall.enabled=false"))
+    assert {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap"}.isdisjoint(usual)
+    off = "--set=operator.enabled=false,rbac.aggregateClusterRoles=false"
+    assert kinds(helm.template(off, "--no-hooks")) == {"PriorityClass"}
+    assert kinds(helm.template(off, "--set=uninstall.enabled=false,crds.upgrade=false")) == {"PriorityClass"}
+    assert "Job" not in kinds(helm.template("--set=uninstall.enabled=false,crds.upgrade=false"))
     assert "PriorityClass" not in kinds(helm.template("--set=priorityClass.create=false"))
 
 
@@ -681,7 +819,7 @@ def test_every_pod_of_the_chart_is_let_into_a_restricted_namespace(monitored: Ba
     templates = [
         manifest["spec"]["template"] for manifest in helm.template() if manifest["kind"] in {"Deployment", "Job"}
     ]
-    assert len(templates) == 2
+    assert len(templates) == 3
     for number, template in enumerate(templates):
         spec = {**template["spec"], "serviceAccountName": "default"}
         pod = {

@@ -16,8 +16,11 @@ from e2e.harness.cluster import kwok, rbac
 from e2e.harness.cluster.access import Access
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
+from e2e.harness.product.crd_job import JOB as JOB_OF_CRDS
+from e2e.harness.product.crd_job import CrdJob
 from e2e.harness.product.helm import CHART, NAMESPACE, RELEASE, Helm
 from e2e.harness.product.operator import (
+    CRDS,
     POLICIES,
     Operator,
     environment,
@@ -28,10 +31,13 @@ from e2e.harness.product.operator import (
     wait_until_placed,
 )
 from e2e.harness.product.uninstall_hook import HOOK, JOB, arguments, complete
+from slack.cli.crd import ANNOTATION_DIGEST, ANNOTATION_VERSION
+from slack.planner.objects.manifests import priority_class
 from slack_operator.placeholders.act.creation_block import quota
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/slackpolicies.resource-slack.io"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/resource-slack"
+CLASS = "/apis/scheduling.k8s.io/v1/priorityclasses/resource-slack"
 QUOTAS = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 CLUSTER_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/resource-slack"
 # The hook also takes pods without an owner, which nobody makes.
@@ -171,13 +177,10 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
             hook = loaded.service_account(NAMESPACE, HOOK)
             rights = rbac.granted(roles_of_hook(api))
             mark = loaded.audit_mark()
-            stuck = run_hook(hook, "--wait-seconds=1", command=arguments(job))
-            assert stuck.returncode == 2
-            assert "the operator still runs" in stuck.stderr
-            assert placeholders(api), "nothing is deleted while the operator would make it again"
-            assert api.get(DEPLOYMENT)["spec"]["replicas"] == 0
-            operator.stop()  # what the kubelet does for a Deployment that is scaled to zero
+            assert api.find(DEPLOYMENT) is None, "Helm has deleted the release before"
+            assert placeholders(api), "those of the user's policy and of no policy stay until the hook"
             api.create(quota(NAMESPACE, ["resource-slack"]))  # as of an operator that was stopped while it was on
+            # The operator still ends, as its pods may for half a minute; without its rights it makes nothing again.
             done = run_hook(hook, command=arguments(job))
             assert done.returncode == 0, done.stderr
             print(f"\n{done.stdout}{done.stderr}")
@@ -187,6 +190,7 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
             asked = loaded.audit_entries(user=hook.user, since=mark)
             assert rbac.refused(rights, asked) == NOT_FOR_THE_HOOK
             assert rights - rbac.used(rights, asked) == ONLY_FOR_FAULTS
+            operator.stop()
             complete(api, job)
             output, _ = uninstalling.communicate(timeout=60)
         finally:
@@ -231,7 +235,7 @@ def test_uninstalling_with_the_operator_switched_off(loaded: Backend, tmp_path: 
     assert api.items(POLICIES) == []
 
 
-def test_a_hook_that_cannot_start_ends_and_leaves_a_way_out(loaded: Backend, tmp_path: Path) -> None:
+def test_a_hook_that_cannot_start_does_not_keep_the_release(loaded: Backend, tmp_path: Path) -> None:
     api = loaded.api
     helm = Helm(tmp_path, loaded.kubeconfig)
     # No pod of it finds a node, as none starts whose image is not there; the deadline is a minute.
@@ -239,12 +243,10 @@ def test_a_hook_that_cannot_start_ends_and_leaves_a_way_out(loaded: Backend, tmp
     install(helm, "install", "--create-namespace", *nowhere)
     found = helm.run("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--timeout=100s")
     assert found.returncode != 0
-    assert f"Job/{NAMESPACE}/{HOOK} not ready" in found.stderr
+    assert HOOK in found.stderr, "it names the Job that failed"
     assert "DeadlineExceeded" in {found["reason"] for found in api.get(JOB)["status"]["conditions"]}
-    assert api.find(DEPLOYMENT), "nothing else is deleted"
-    found = helm.run("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--no-hooks")
-    assert found.returncode == 0, found.stderr
-    assert f"jobs/{HOOK}" in left_in_cluster(api), "Helm knows nothing of hooks once they are not run"
+    assert api.find(DEPLOYMENT) is None
+    assert helm.run("list", "--all", "--short", f"--namespace={NAMESPACE}").stdout == "", "the release is gone"
     kubectl = str(build.ensure(["kubectl"])["kubectl"])
     selector = f"--selector=app.kubernetes.io/component=uninstall,app.kubernetes.io/instance={RELEASE}"
     for kinds in ("job,rolebinding,role,serviceaccount", "clusterrolebinding,clusterrole"):
@@ -252,3 +254,46 @@ def test_a_hook_that_cannot_start_ends_and_leaves_a_way_out(loaded: Backend, tmp
         subprocess.run(command, check=True, capture_output=True, timeout=60)
         assert f" delete {kinds} \\\n" in (CHART / "README.md").read_text()
     wait_until(lambda: not left_in_cluster(api), 60, "nothing to be left", state=lambda: left_in_cluster(api))
+
+
+def test_an_upgrade_changes_older_crds_and_keeps_what_helm_did_not_make(loaded: Backend, tmp_path: Path) -> None:
+    """As of a release of an earlier chart, whose operator has made the PriorityClass."""
+    api = loaded.api
+    helm = Helm(tmp_path, loaded.kubeconfig)
+    for file in CRDS.glob("*.yaml"):
+        api.delete(f"{CRD.rpartition('/')[0]}/{file.stem}.resource-slack.io")
+    api.create(priority_class())
+    quick = "--set=operator.replicas=0"
+    install(helm, "install", "--create-namespace", quick)
+    assert "annotations" in api.get(CLASS)["metadata"], "Helm leaves it as it is"
+    assert "meta.helm.sh/release-name" not in api.get(CLASS)["metadata"]["annotations"]
+    install(helm, "upgrade", quick, "--set=operator.interval=20s")  # the CRDs are this chart's: no Job, at once
+
+    wanted = api.get(CRD)
+    columns = wanted["spec"]["versions"][0]["additionalPrinterColumns"]
+    older = [{**columns[0], "name": "OLD"}, *columns[1:]]
+    path = "/spec/versions/0/additionalPrinterColumns"
+    api.request("PATCH", CRD, [{"op": "replace", "path": path, "value": older}], "application/json-patch+json")
+    api.patch(CRD, {"metadata": {"annotations": {ANNOTATION_DIGEST: None, ANNOTATION_VERSION: None}}})
+    api.create(policy("by-hand", dryRun=True))
+    one = f"{CRD.rpartition('/')[0]}/slackscales.resource-slack.io"
+    api.delete(one)  # as a kind that the earlier chart did not have
+    wait_until(lambda: api.find(one) is None, 30, "one CRD to be gone")
+    mark = loaded.audit_mark()
+    with CrdJob(loaded) as job:
+        install(helm, "upgrade", quick)
+    assert "slackpolicies.resource-slack.io changed" in job.said
+    assert "slackscales.resource-slack.io created" in job.said
+    user = f"system:serviceaccount:{NAMESPACE}:resource-slack-crds"
+    asked = loaded.audit_entries(user=user, since=mark)
+    assert {entry.verb for entry in asked} >= {"get", "patch"}
+    assert not [entry for entry in asked if entry.code == 403]
+    install(helm, "upgrade", quick)  # as before: no Job
+    assert api.get(CRD)["spec"] == wanted["spec"]
+    assert api.get(f"{POLICIES}/by-hand"), "objects of a CRD stay when it changes"
+    assert api.find(JOB_OF_CRDS) is None
+    assert api.get(CLASS)["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "resource-slack"
+    gone = helm.run("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--no-hooks")
+    assert gone.returncode == 0, gone.stderr
+    api.delete(f"{POLICIES}/by-hand")
+    api.delete(CLASS)

@@ -21,6 +21,7 @@ from e2e.harness.api import Api, ApiError, Json
 from e2e.harness.cluster import audit_log, kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
+from e2e.harness.product.crd_job import CrdJob
 from e2e.harness.product.helm import CHART, NAMESPACE, RELEASE, Helm
 from e2e.harness.product.operator import POLICIES as SLACK_POLICIES
 from e2e.harness.product.operator import ROOT, Operator, placeholders, replica_sets, wait_until_placed
@@ -197,7 +198,9 @@ def test_an_upgrade_and_the_way_back_keep_every_placeholder(loaded: Backend, bef
         ("still", [], CHART, None),
     ):
         made = templates(api)
-        shell(loaded, tmp_path, chart, *commands)
+        with CrdJob(loaded) as job:
+            shell(loaded, tmp_path, chart, *commands)
+        assert ("slackpolicies.resource-slack.io changed" in job.said) == (commands == upgrading), name
         assert_crds_are_those_of(api, chart)
         wait_until(partial(policies, api), 30, "the policies to be served anew")
         assert policies(api) == {"default", "large"}

@@ -85,6 +85,12 @@ ENTRIES = (
         "Print a CustomResourceDefinition: that of SlackPolicy, or of another kind.",
     ),
     CommandEntry(
+        "upgrade-crds",
+        "slack.cli.upgrade_crds",
+        CLUSTER,
+        "Update the CustomResourceDefinitions of a cluster. Those of a newer version stay as they are.",
+    ),
+    CommandEntry(
         "uninstall",
         "slack.cli.uninstall",
         CLUSTER,

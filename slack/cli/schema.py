@@ -25,6 +25,7 @@ class Printing(StrEnum):
     AUDIT_EXPLAIN = "audit-explain"
     AUDIT_KERNEL = "audit-kernel"
     UNINSTALL = "uninstall"
+    UPGRADE_CRDS = "upgrade-crds"
     RECORD = "record"
     THROTTLER_STATUS = "throttler-status"
     THROTTLER_EXPLAIN = "throttler-explain"

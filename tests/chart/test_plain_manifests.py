@@ -12,7 +12,10 @@ from slack_operator.settings import OperatorSettings
 from tests.cases import run_for_each
 
 ROOT = Path(__file__).parents[2]
-MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
+EVERYTHING: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
+FOR_PEOPLE = "roles"
+"""The component of roles that no process has: the cluster's own roles of people take them over."""
+MANIFESTS = [item for item in EVERYTHING if item["metadata"]["labels"]["app.kubernetes.io/component"] != FOR_PEOPLE]
 READS = {"get", "list", "watch"}
 
 
@@ -31,6 +34,21 @@ def one(kind: str, *, elsewhere: bool = False) -> dict[str, Any]:
 
 def rights(kind: str) -> set[tuple[str, str]]:
     return {(resource, verb) for rule in one(kind)["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def test_roles_for_people_are_bound_to_nobody_and_name_every_kind_of_ours() -> None:
+    view, edit = (item for item in EVERYTHING if item not in MANIFESTS)
+    bound = {item["roleRef"]["name"] for item in MANIFESTS if "roleRef" in item}
+    assert not bound & {view["metadata"]["name"], edit["metadata"]["name"]}
+    plurals = {path.stem for path in (ROOT / "charts" / "resource-slack" / "crds").glob("*.yaml")}
+    (read,) = view["rules"]
+    assert set(read["resources"]) == plurals
+    assert set(read["verbs"]) == READS
+    written = {resource for rule in edit["rules"] for resource in rule["resources"] if "/" not in resource}
+    # A quota limits those who have the role; reports and histories are written by processes.
+    assert plurals - written == {"activationquotas", "cpuauditreports", "slackhistories"}
+    assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert "rbac.authorization.k8s.io/aggregate-to-view" not in edit["metadata"]["labels"]
 
 
 def test_nothing_is_granted_by_a_wildcard_and_no_secret_can_be_read() -> None:
@@ -153,7 +171,7 @@ def test_hooks_are_left_to_helm() -> None:
         assert "helm.sh/hook" not in item["metadata"].get("annotations", {}), item["metadata"]["name"]
 
 
-@run_for_each("item", MANIFESTS, ids=lambda item: item["kind"])
+@run_for_each("item", EVERYTHING, ids=lambda item: item["kind"])
 def test_every_object_has_kubernetes_recommended_labels(item: dict[str, Any]) -> None:
     labels = item["metadata"]["labels"]
     for name in ("name", "instance", "version", "component", "managed-by"):

@@ -313,7 +313,9 @@ LOAD = ROOT / "charts" / "resource-slack" / "templates" / "loadwatcher" / "rbac.
 THROTTLER = ROOT / "charts" / "resource-slack" / "templates" / "throttler" / "rbac.yaml"
 DEMAND = ROOT / "charts" / "resource-slack" / "templates" / "demand" / "rbac.yaml"
 TABLES = [
-    (PLAIN, "ClusterRole", "In the whole cluster:"),
+    (PLAIN, "ClusterRole resource-slack", "In the whole cluster:"),
+    (PLAIN, "ClusterRole resource-slack-view", "People with the cluster's role `view`, `edit` or `admin` may read:"),
+    (PLAIN, "ClusterRole resource-slack-edit", "People with the cluster's role `edit` or `admin` may write:"),
     (PLAIN, "Role resource-slack", "In its own namespace:"),
     (PLAIN, "Role resource-slack-autoscaler-status", "In the namespace of Cluster Autoscaler,"),
     (AUDIT, "ClusterRole", "The audit controller, in the whole cluster:"),

@@ -35,6 +35,25 @@ resource-slack-demand
 resource-slack-throttler
 {{- end -}}
 
+{{/*
+"true" if the PriorityClass belongs to this release. One that is there without Helm's annotations was made by the operator,
+or by a person: Helm would refuse to take it over, so it stays theirs, and the release works with it.
+*/}}
+{{- define "resource-slack.ownsPriorityClass" -}}
+{{- $there := lookup "scheduling.k8s.io/v1" "PriorityClass" "" "resource-slack" -}}
+{{- $owner := dig "metadata" "annotations" "meta.helm.sh/release-name" "" (default dict $there) -}}
+{{- $namespace := dig "metadata" "annotations" "meta.helm.sh/release-namespace" "" (default dict $there) -}}
+{{- $ours := and (eq $owner .Release.Name) (eq $namespace .Release.Namespace) -}}
+{{- and .Values.priorityClass.create (or (not $there) $ours) -}}
+{{- end -}}
+
+{{/* Which components this release has, for the rules and dashboards of each: {"operator": true}. */}}
+{{- define "resource-slack.components" -}}
+{{- with .Values -}}
+{{- dict "operator" .operator.enabled "audit" .audit.enabled "scorer" .scorer.enabled "load-watcher" .loadWatcher.enabled "throttler" .throttler.enabled "demand" .demand.enabled | toJson -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Labels that never change: a Deployment's selector is immutable. Call with (dict "root" $ "component" "operator"). */}}
 {{- define "resource-slack.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from e2e.harness.api import Json
 from e2e.harness.cluster.audit_log import AuditEntry
 
+_AGGREGATED = "rbac.authorization.k8s.io/aggregate-to-"
 EVERYWHERE = ""
 """The place of a ClusterRole's rights; a Role's is its namespace."""
 
@@ -67,16 +68,20 @@ UNUSED_IN_SUITES: Mapping[tuple[str, str], str] = {
 
 
 def granted(manifests: Iterable[Json]) -> set[Right]:
-    """Return the rights of all ClusterRoles and Roles among the manifests."""
+    """Return the rights of all ClusterRoles and Roles among the manifests; roles for people are left out."""
     return {
         Right(role["metadata"].get("namespace", EVERYWHERE), "/".join(part for part in (group, resource) if part), verb)
         for role in manifests
-        if role["kind"] in {"ClusterRole", "Role"}
+        if role["kind"] in {"ClusterRole", "Role"} and not _is_aggregated(role)
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
+
+
+def _is_aggregated(role: Json) -> bool:
+    return any(label.startswith(_AGGREGATED) for label in role["metadata"].get("labels") or {})
 
 
 def used(rights: Iterable[Right], entries: Iterable[AuditEntry]) -> set[Right]:

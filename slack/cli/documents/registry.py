@@ -103,6 +103,21 @@ class UninstallList(Record):
     items: list[Uninstalled]
 
 
+class CrdOutcome(Record):
+    """What became of a CustomResourceDefinition."""
+
+    name: str
+    outcome: Literal["Created", "Changed", "Unchanged", "Newer"]
+
+
+class CrdUpgradeList(Record):
+    """`upgrade-crds`."""
+
+    api_version: ApiVersion = msgspec.field(name="apiVersion")
+    kind: Literal["CrdUpgradeList"]
+    items: list[CrdOutcome]
+
+
 class Version(Record):
     """`version`."""
 
@@ -236,6 +251,7 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "load-watcher": (NodeLoadList,),
     "migrate": (MigratedPolicy, MigratedList),
     "uninstall": (UninstallList,),
+    "upgrade-crds": (CrdUpgradeList,),
     "record": (Recording,),
     "version": (Version,),
     "demand-top": (DemandTop,),

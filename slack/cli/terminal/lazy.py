@@ -76,6 +76,8 @@ def _load(entry: CommandEntry) -> Any:
     if below is not None:
         holder.add_typer(below, name=entry.name, rich_help_panel=entry.panel)
     else:
-        holder.command(entry.name, cls=Command, rich_help_panel=entry.panel)(getattr(module, entry.name))
+        holder.command(entry.name, cls=Command, rich_help_panel=entry.panel)(
+            getattr(module, entry.name.replace("-", "_"))
+        )
     group: Any = typer.main.get_group(holder)
     return group.commands[entry.name]

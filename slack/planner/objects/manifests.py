@@ -239,11 +239,19 @@ def replica_set(
 
 
 def priority_class() -> dict[str, Any]:
-    """Return the PriorityClass of placeholders; never the global default, and its pods preempt nobody."""
+    """Return the PriorityClass of placeholders; never the global default, and its pods preempt nobody.
+
+    A chart that made the class before finds it without Helm's annotations and leaves it out. The annotation here keeps
+    Helm from deleting it then.
+    """
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
-        "metadata": {"name": PRIORITY_CLASS, "labels": {LABEL_MANAGED_BY: MANAGED_BY}},
+        "metadata": {
+            "name": PRIORITY_CLASS,
+            "labels": {LABEL_MANAGED_BY: MANAGED_BY},
+            "annotations": {"helm.sh/resource-policy": "keep"},
+        },
         "value": PRIORITY,
         "globalDefault": False,
         "preemptionPolicy": "Never",
