@@ -1,7 +1,7 @@
 """The shapes and counts that one policy should have: per domain, or per zone of it, mirrors, then cover, then fill.
 
-A zone that has no eligible node now (all of them not ready, say) is left as it is: what stood there is wanted again in
-a minute, and the other zones have their own.
+A zone that has no eligible node now (all of them not ready, say) is left as it is, but for what is no longer asked for:
+what stood there is wanted again in a minute, and the other zones have their own.
 """
 
 from collections import Counter
@@ -412,17 +412,23 @@ def _waiting(policy: PolicyInputs, zones: Mapping[str, Domain]) -> IntArray:
 
 
 def _as_it_is(snapshot: Snapshot, domain: Domain, zone: str, size: Size, existing: Sequence[ExistingShape]) -> PartPlan:
-    """Return a plan of what is there: the zone has no eligible node to plan for."""
+    """Return a plan of what is there and still asked for: the zone has no eligible node to plan for."""
     rows = np.flatnonzero(domain.members)
     first = f" ({snapshot.nodes.names[rows[0]]}{' ...' if len(rows) > 1 else ''})" if len(rows) else ""
-    wanted = tuple(
-        Wanted(there.shape, there.role, there.replicas, there.shape.vector(snapshot.resources))
-        for there in existing
-        if not there.role.for_named and (ZONE, zone) in there.shape.node_selector
-    )
+    wanted, need = list[Wanted](), size.desired.copy()
+    for there in sorted(existing, key=lambda each: each.role is Role.FILL):
+        if there.role.for_named or (ZONE, zone) not in there.shape.node_selector:
+            continue
+        vector, count = there.shape.vector(snapshot.resources), there.replicas
+        if size.replicas is None:
+            held = (need > 0) & (vector > 0)
+            least = int(there.role is Role.COVER and size.desired.any())
+            count = min(count, int((-(-need[held] // vector[held])).max(initial=least)))
+        need -= count * vector
+        wanted.append(Wanted(there.shape, there.role, 0 if size.replicas == 0 else count, vector))
     return PartPlan(
         size=size,
-        wanted=wanted,
+        wanted=tuple(wanted),
         uncovered=(),
         infeasible=(),
         pins=(),
@@ -430,7 +436,7 @@ def _as_it_is(snapshot: Snapshot, domain: Domain, zone: str, size: Size, existin
         limit=None,
         due=False,
         note=f"zone {zone} has no eligible node: {len(rows)}{first} not ready, cordoned or being removed; its pods "
-        "count in the base, and its slack is left as it is",
+        "count in the base, and of its slack stays what is still asked for",
         without_nodes=True,
     )
 

@@ -5,7 +5,7 @@ from slack.planner.domain.membership import by_zone, conjunction, divide, node_v
 from slack.planner.model.result import ConditionType
 from slack.planner.plan import plan
 from tests.cluster.build import NOW, Json, node, pod
-from tests.planner.scenes import GI, ZONE, plan_of, policy_of, replicas, sizes, snapshot_of
+from tests.planner.scenes import GI, ZONE, as_existing, plan_of, policy_of, replicas, sizes, snapshot_of
 
 WEB = {"pool": "web"}
 NODES = [
@@ -44,8 +44,6 @@ def test_the_less_specific_policys_placeholders_keep_off_the_others_nodes() -> N
 
 def test_placeholders_that_may_stray_onto_another_policys_nodes_are_given_up() -> None:
     """A policy was added that takes nodes away: the shapes without the affinity must go."""
-    from tests.planner.scenes import as_existing
-
     pods = replicas(4, "api", "1", "1Gi", node="a")
     snapshot = snapshot_of(*NODES, *pods)
     web = policy_of("default", nodeSelector=WEB)
@@ -127,8 +125,6 @@ def test_floors_ceilings_and_pending_pods_are_divided_among_zones() -> None:
 
 def test_a_zone_without_an_eligible_node_is_left_as_it_is() -> None:
     """The first zone once took mirrors and pending pods with it when its nodes were not ready."""
-    from tests.planner.scenes import as_existing
-
     pods = [*replicas(6, "left", "500m", "1Gi", node="a1"), pod("new", cpu="1", memory="1Gi")]
     spec: Json = {"perDomain": "Zone", "extraCapacity": {"minRate": 0.5}}
     first = plan_of(*ZONED, *pods, **spec)
@@ -136,6 +132,20 @@ def test_a_zone_without_an_eligible_node_is_left_as_it_is() -> None:
     assert lost.base.tolist() == first.base.tolist()
     assert {(s.shape.name, s.replicas) for s in lost.shapes} == {(s.shape.name, s.replicas) for s in first.shapes}
     assert not any(s.retiring for s in lost.shapes)
+
+
+def test_a_zone_without_an_eligible_node_keeps_no_more_than_is_asked_for() -> None:
+    """Slack that is turned off, or made less, leaves such a zone as it leaves others."""
+    pods = [*replicas(3, "left", "1", "1Gi", node="a1"), *replicas(3, "right", "1", "1Gi", node="b1")]
+    first = plan_of(*ZONED, *pods, perDomain="Zone", extraCapacity={"minRate": 0, "floor": {"cpu": "6"}})
+    lost = node("b1", labels={ZONE: "b"}, unschedulable=True)
+    for cpu, left in (("6", 6), ("2", 2), ("0", 0)):
+        size: Json = {"minRate": 0, "floor": {"cpu": cpu}}
+        item = plan_of(
+            ZONED[0], lost, *pods, existing=as_existing(first), perDomain="Zone", extraCapacity=size,
+            cover={"mode": "None"},
+        )  # fmt: skip
+        assert sum(s.count for s in item.shapes if not s.retiring) == left, cpu
 
 
 def test_a_zone_of_nodes_that_are_not_ready_counts_and_is_explained() -> None:
