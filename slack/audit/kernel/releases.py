@@ -110,14 +110,14 @@ VENDORS = (
     ),
     Vendor(
         "RHEL 7",
-        re.compile(r"3\.10\.0-(?P<number>[0-9]+(?:\.[0-9]+)*)\.el7(?:\.[a-z0-9_]+)?"),
+        re.compile(r"3\.10\.0-(?P<number>[0-9]+(?:\.[0-9]+)*)\.el7(?:\.centos\.plus)?(?:\.[a-z0-9_]+)?"),
         (1062, 8, 1),
         Bug.EITHER,
         f"{_INDEED}, two independent copies",
     ),
     Vendor(
         "RHEL 8",
-        re.compile(r"4\.18\.0-(?P<number>[0-9]+(?:\.[0-9]+)*)\.el8(?:_[0-9]+)?(?:\.[a-z0-9_]+)?"),
+        re.compile(r"4\.18\.0-(?P<number>[0-9]+(?:\.[0-9]+)*)\.el8(?:_[0-9]+)?(?:\.centos\.plus)?(?:\.[a-z0-9_]+)?"),
         (147, 2, 1),
         Bug.SLICE_EXPIRY,
         f"{_INDEED}, two independent copies",

@@ -65,10 +65,8 @@ def name_of(path: str) -> CgroupName | None:
             continue
         if _KUBEPODS.fullmatch(part):
             return _in_kubepods(parts[place + 1 :])
-        if colons := _COLONS.fullmatch(part):
-            uid, runtime = colons["uid"].replace("_", "-"), _RUNTIMES.get(colons["prefix"], "")
-            level = Level.CONTAINER if place == len(parts) - 1 else Level.OTHER
-            return CgroupName(level, uid, colons["id"], runtime)
+        if _COLONS.fullmatch(part):
+            return _in_colons(parts[place:])
     container_id, runtime = _container(parts[-1])
     if not runtime and len(parts) > 1 and container_id:
         runtime = _RUNTIMES.get(parts[-2], "")
@@ -93,6 +91,14 @@ def target_of(path: str, node: str = "", above: Target | None = None) -> Target 
     return Target(name.level, path, node, pod_uid=name.pod_uid, container_id=name.container_id)
 
 
+def _in_colons(parts: list[str]) -> CgroupName:
+    """Return the name of a container whose directory says pod, runtime and id, and of what is below it."""
+    found = _COLONS.fullmatch(parts[0])
+    assert found is not None
+    level = Level.CONTAINER if len(parts) == 1 else Level.OTHER
+    return CgroupName(level, found["uid"].replace("_", "-"), found["id"], _RUNTIMES.get(found["prefix"], ""))
+
+
 def _in_kubepods(parts: list[str]) -> CgroupName:
     """Return the name of what is below a kubepods."""
     if not parts:
@@ -101,6 +107,8 @@ def _in_kubepods(parts: list[str]) -> CgroupName:
         parts = parts[1:]
         if not parts:
             return CgroupName(Level.QOS)
+    if _COLONS.fullmatch(parts[0]):
+        return _in_colons(parts)
     if found := _POD(parts[0]):
         uid = found["uid"]
     elif found := _POD_SLICE(parts[0]):

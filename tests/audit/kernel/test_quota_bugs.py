@@ -31,6 +31,7 @@ BEFORE_AND_AFTER = [
     ("Ubuntu raspi2", "5.0.0-1023-raspi2", "5.0.0-1024-raspi2", Bug.SLICE_EXPIRY),
     ("RHEL 7", "3.10.0-1062.7.1.el7.x86_64", "3.10.0-1062.8.1.el7.x86_64", Bug.EITHER),
     ("RHEL 8", "4.18.0-147.0.3.el8_1.x86_64", "4.18.0-147.2.1.el8_1.x86_64", Bug.SLICE_EXPIRY),
+    ("CentOS Plus", "3.10.0-1062.el7.centos.plus.x86_64", "4.18.0-240.el8.centos.plus.x86_64", Bug.EITHER),
     ("TencentOS", "4.14.105-19-0012", "4.14.105-19-0013", Bug.EITHER),
     ("Amazon Linux 2", "4.14.146-119.123.amzn2.x86_64", "4.14.154-128.181.amzn2.x86_64", Bug.EITHER),
     ("Container-Optimized OS", "4.19.76+", "4.19.84+", Bug.SLICE_EXPIRY),

@@ -35,6 +35,11 @@ CONTAINERS = {
     f"/system.slice/containerd.service/kubepods-burstable-pod{SLICED}.slice:cri-containerd:{ID}": (UID, "containerd"),
     f"/kubepods/besteffort/pod{UID}/kata_{ID}": (UID, ""),
     f"/kubepods-besteffort-pod{SLICED}.slice:cri-containerd:{ID}": (UID, "containerd"),
+    f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{SLICED}.slice:cri-containerd:{ID}": (
+        UID,
+        "containerd",
+    ),
+    f"/kubepods.slice/kubepods-pod{SLICED}.slice:crio:{ID}": (UID, "cri-o"),
 }
 
 
