@@ -20,6 +20,8 @@ from slack.cluster.snapshot import Avoider, IntArray, Workload
 
 MOST_CHECKS = 100_000
 """Comparisons of a term with labels for one snapshot. Beyond them, who is avoided is not known."""
+MOST_CHECKS_OF_ONE = 1_000
+"""Comparisons of terms with the labels of one template."""
 MOST_AVOIDERS = 64
 """Of one kind of pods; if more avoid it, that is not known."""
 _NAMED = 3
@@ -51,10 +53,34 @@ class _Term:
     """Numbers of `AvoidingPods`."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AvoidingTerms:
+    """The terms of pods that run, for questions about pods that are not there yet. It never changes."""
+
+    terms: Sequence[_Term] = ()
+    by_label: Mapping[tuple[str, str], Sequence[int]] = field(default_factory=dict)
+    namespaces: Namespaces = field(default_factory=dict)
+    workloads: Sequence[Workload] = ()
+    """By number of the owners of terms."""
+
+    def avoiders(self, namespace: str, labels: Labels) -> frozenset[Workload] | None:
+        """Return the workloads whose terms match pods with these labels; None if too many would have to be compared."""
+        numbers = [number for pair in (_ANY, *labels.items()) for number in self.by_label.get(pair, ())]
+        if len(numbers) > MOST_CHECKS_OF_ONE:
+            return None
+        found = [own for own in map(self.terms.__getitem__, numbers) if self._matches(own, namespace, labels)]
+        return frozenset(self.workloads[owner] for own in found for owner in own.owners)
+
+    def _matches(self, own: _Term, namespace: str, labels: Labels) -> bool:
+        return matches(own.term, (own.namespace, {}), (namespace, labels), self.namespaces)
+
+
 class Avoidance:
     """The terms of pods that run, by the labels that they ask for."""
 
     def __init__(self) -> None:
+        self.asked = AvoidingTerms()
+        """The same terms for others."""
         self._pods: tuple[AvoidingPods, ...] = ()
         self._namespaces: Namespaces = {}
         self._terms: list[_Term] = []
@@ -83,6 +109,7 @@ class Avoidance:
         if pods != self._pods or namespaces is not self._namespaces:
             self._pods, self._namespaces = pods, namespaces
             self._terms, self._by_label = _by_label(pods)
+            self.asked = AvoidingTerms(self._terms, self._by_label, namespaces, [own.workload for own in pods])
             self._found = {}
             self._may = np.zeros(0, dtype=bool)
             changes = self._labels

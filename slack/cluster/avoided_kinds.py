@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slack.cluster.avoidance import Avoidance, Avoided, AvoidingPods
+from slack.cluster.avoidance import Avoidance, Avoided, AvoidingPods, AvoidingTerms
 from slack.cluster.classes import Constraints
 from slack.cluster.columns_copy import ColumnsCopy
 from slack.cluster.selectors import Labels
@@ -57,6 +57,7 @@ class Found(NamedTuple):
     """By row of all kinds."""
     avoiders: tuple[Avoider, ...]
     standing: Standing | None
+    terms: AvoidingTerms | None = None
 
 
 class AvoidedKinds:
@@ -95,12 +96,13 @@ class AvoidedKinds:
             self._shown = (runs, pairs, *self._avoided(kinds, runs, pairs))
         _, _, avoided, avoiders = self._shown
         if not avoiders:
-            return Found(avoided, avoiders, None)
+            return Found(avoided, avoiders, None, self._avoidance.asked)
         number = np.full(len(kinds.workloads) + 1, -1, dtype=np.int64)  # the last is for what is no real pod
         number[runs.rows] = runs.numbers
         place = {own: n for n, own in enumerate(runs.pods)}
         daemons = [(place[own], node) for own, node in copy.avoiding_daemons]
-        return Found(avoided, avoiders, Standing(number, of_pods, copy.node, node_position, daemons))
+        standing = Standing(number, of_pods, copy.node, node_position, daemons)
+        return Found(avoided, avoiders, standing, self._avoidance.asked)
 
     def _who_runs(self, kinds: KindsById, running: IntArray, daemons: tuple[tuple[AvoidingPods, int], ...]) -> _Runs:
         if self._terms is None or self._terms[0] is not kinds.workloads:

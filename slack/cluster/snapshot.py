@@ -11,6 +11,7 @@ Units: `cpu` in millicores, everything else in base units (bytes, counts). Row `
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -236,6 +237,13 @@ class ReservedWorkload:
     uid: str = ""
 
 
+class AvoiderLookup(Protocol):
+    """Answers who avoids pods that are not there yet (`slack.cluster.avoidance.AvoidingTerms`)."""
+
+    def avoiders(self, namespace: str, labels: Mapping[str, str]) -> frozenset[Workload] | None:
+        """Return the workloads that avoid pods with these labels; None where that is not known."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """The cluster at one instant. Indices in one part refer to rows of the others."""
@@ -266,3 +274,5 @@ class Snapshot:
     avoided: Mapping[int, tuple[int, ...] | None] = field(default_factory=dict)
     """By row of `kinds`, which of `avoiders` avoid its pods; None where that is not known. Others are not avoided.
     That a kind's own pods avoid one another is said by its constraints only."""
+    avoiding: AvoiderLookup | None = field(default=None, compare=False)
+    """The terms themselves, for pods that are not there yet; None where nobody avoids others."""

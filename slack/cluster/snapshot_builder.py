@@ -194,6 +194,7 @@ class SnapshotBuilder:
             avoiders=found.avoiders,
             standing=found.standing,
             avoided=avoided,
+            avoiding=found.terms,
         )
         return snapshot, examples
 

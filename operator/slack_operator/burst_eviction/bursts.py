@@ -76,6 +76,8 @@ def gather_bursts(
         nodes_of: names of nodes where workloads of `keys_with_anti_affinity` have pods, by key.
     """
     found: dict[object, OwnedBurst] = {}
+    expected = list(_promised_bursts(promised, scopes, admitting))
+    scopes = scopes.with_promises(promise for promise, _ in expected)
     for asked, (count, since) in _most_frequent(pods):
         burst = PodBurst(
             key=asked.key,
@@ -89,7 +91,7 @@ def gather_bursts(
         )
         judged = _with_exclusion(burst, asked.namespace, scopes, is_allowed)
         _merge_burst(found, OwnedBurst(judged, asked.key, asked.namespace, 0, since))
-    for promise, burst in _promised_bursts(promised, scopes, admitting):
+    for promise, burst in expected:
         if burst.one_a_node:
             burst = replace(burst, barred=nodes_of.get(promise.key, frozenset()))
         if burst.count:

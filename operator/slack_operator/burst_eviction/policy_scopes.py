@@ -1,11 +1,12 @@
 """The policies whose placeholders may be evicted for bursts, as the last plan knew them. Values only."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from slack.cluster.snapshot import Snapshot
+from slack.cluster.snapshot import AvoiderLookup, Snapshot
 from slack.cluster.wire import PriorityClass
 from slack.planner.burst_eviction.pods import PodPriorities
+from slack.planner.burst_eviction.promises import Promise
 from slack.planner.model.result import PolicyPlan
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
 from slack_operator.placeholders.planned_policies import PlannedPolicy
@@ -32,6 +33,21 @@ class PolicyScopes:
     classes: PodPriorities
     avoided: frozenset[str] = frozenset()
     """Workloads that pods of others avoid, by the key of their bursts: the scheduler decides which nodes will do."""
+    avoiding: AvoiderLookup | None = None
+    """Whom pods avoid, for workloads that have none yet."""
+
+    def with_promises(self, promises: Iterable[Promise]) -> "PolicyScopes":
+        """Return them with the keys of promised pods that pods of others avoid, by their template."""
+        if self.avoiding is None:
+            return self
+        found = {promise.key for promise in promises if promise.key not in self.avoided and self._avoid(promise)}
+        return replace(self, avoided=self.avoided | found) if found else self
+
+    def _avoid(self, promise: Promise) -> bool:
+        assert self.avoiding is not None
+        metadata = promise.template.metadata
+        who = self.avoiding.avoiders(promise.namespace, (metadata.labels if metadata is not None else None) or {})
+        return who is None or any(burst_key(own.namespace, own.kind, own.name) != promise.key for own in who)
 
     @property
     def schedulers(self) -> frozenset[str]:
@@ -66,7 +82,7 @@ def policy_scopes_of(
             found[plan.policy] = PolicyScope(plan.policy, planned.entry.uid, priority, spec.scheduler_name)
     values = {name: (item.value, item.preemption_policy != "Never") for name, item in classes.items()}
     default = next((values[name] for name, item in classes.items() if item.global_default), (0, True))
-    return PolicyScopes(found, PodPriorities(values, default), avoided_in(snapshot))
+    return PolicyScopes(found, PodPriorities(values, default), avoided_in(snapshot), snapshot.avoiding)
 
 
 def avoided_in(snapshot: Snapshot) -> frozenset[str]:

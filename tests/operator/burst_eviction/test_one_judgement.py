@@ -4,13 +4,16 @@ from itertools import compress, product
 
 import pytest
 
+from slack.cluster import wire
 from slack.cluster.labels import HOSTNAME
 from slack.planner.burst_eviction.burst import LeftAlone
 from slack.planner.burst_eviction.pods import PodPriorities, burst_of_pod
+from slack.planner.burst_eviction.promises import Promise
 from slack.planner.model.result import ConditionType
 from slack.planner.plan import plan
 from slack_operator.burst_eviction.bursts import AdmissionLimits, gather_bursts
 from slack_operator.burst_eviction.policy_scopes import PolicyScope, PolicyScopes, avoided_in
+from slack_operator.placeholders.view.owners import Outstanding
 from slack_operator.placeholders.view.preemptions import Preemptions
 from slack_operator.placeholders.view.unplaced import UnplacedPods
 from tests.cases import run_for_each
@@ -97,3 +100,38 @@ def test_explain_status_and_making_way_agree_about_pods_that_others_avoid(avoide
     scopes = PolicyScopes({"default": scope}, PodPriorities({}), avoided_in(snapshot))
     (found,) = gather_bursts(unplaced.pods.values(), (), scopes, lambda key, namespace: True, AdmissionLimits(), {})
     assert found.burst.left_alone is (LeftAlone.AMONG_PODS if avoided else None)
+
+
+@run_for_each(
+    ("guarded", "labels", "left_alone"),
+    [
+        (True, {"app": "api"}, LeftAlone.AMONG_PODS),
+        (True, {"app": "other"}, None),
+        (True, None, None),
+        (False, {"app": "api"}, None),
+    ],
+)
+def test_pods_that_are_to_come_for_a_workload_without_any_are_judged_by_their_template(
+    guarded: bool, labels: dict[str, str] | None, left_alone: LeftAlone | None
+) -> None:
+    snapshot = snapshot_of(*NODES, *([guard("n1")] if guarded else []))
+    scope = PolicyScope("default", "u", -10, "default-scheduler")
+    scopes = PolicyScopes({"default": scope}, PodPriorities({}), avoided_in(snapshot), snapshot.avoiding)
+    waiting = api(1, node=None, labels=labels)[0]
+    columns, unplaced = columns_of(*NODES, waiting), UnplacedPods()
+    unplaced.seen(as_pod(waiting), columns, 0.0)
+    (one,) = unplaced.pods.values()
+    template = wire.PodTemplate(metadata=wire.Metadata(name="", labels=labels), spec=as_pod(waiting).spec)
+    promise = Outstanding(Promise(one.asked.key, "shop", "d", 3, template), 3, 0, 0, 9.0, early=False)
+    found = gather_bursts([one], [promise], scopes, lambda key, namespace: True, AdmissionLimits(), {})
+    assert {own.burst.left_alone for own in found} == {left_alone}
+
+
+def test_pods_of_a_workload_that_avoid_one_another_are_not_avoided_by_others() -> None:
+    own = guard("n1", "shop")
+    own["metadata"]["ownerReferences"] = api(1)[0]["metadata"]["ownerReferences"]
+    own["metadata"]["labels"] = {"pod-template-hash": "5d4f", "app": "api"}
+    scopes = PolicyScopes({}, PodPriorities({}), avoiding=snapshot_of(*NODES, own).avoiding)
+    template = wire.PodTemplate(metadata=wire.Metadata(name="", labels={"app": "api"}))
+    for key, avoided in (("shop/deploy/api", set()), ("shop/deploy/web", {"shop/deploy/web"})):
+        assert scopes.with_promises([Promise(key, "shop", "d", 3, template)]).avoided == avoided
