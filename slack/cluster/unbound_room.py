@@ -107,9 +107,11 @@ class _Group:
 
     def show(self, rows: IntArray, waits: Mapping[str, _Wait]) -> Sequence[Placeholder | None]:
         """Return them where they fit; what is as it was stays the same value."""
-        if self.rows is not None and not waits and np.array_equal(self.rows, rows):
+        waiting = bool(waits) and any(pod.uid in waits for pod in self.pods)
+        if self.rows is not None and not waiting:
+            self._move(rows)
             return self.shown
-        self.rows = None if waits else rows
+        self.rows = None if waiting else rows
         nodes = rows.tolist() + [-1] * (len(self.pods) - len(rows))
         found = [
             known
@@ -121,6 +123,16 @@ class _Group:
         ]
         self.shown = list(found)
         return self.shown
+
+    def _move(self, rows: IntArray) -> None:
+        """Make those anew that fit on another node than before; without waits all fit, then and now."""
+        moved = np.flatnonzero(self.rows != rows)
+        if not len(moved):
+            return
+        self.rows, self.shown = rows, list(self.shown)
+        for index, node in zip(moved.tolist(), rows[moved].tolist(), strict=True):
+            pod = self.pods[index]
+            self.shown[index] = Placeholder(*pod[:5], node, pod.created_seconds, *pod[7:10], unbound=True)
 
 
 class UnboundRoom:

@@ -1,6 +1,7 @@
 """Unbound placeholders are packed into what real pods leave free."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from slack.cluster import unbound_room
 from slack.cluster.snapshot import Placeholder, Snapshot
 from slack.planner.objects.marker import marker_pod
-from tests.cluster.build import NAMESPACE, NOW, Json, apply, as_node, columns_of, node, placeholder, pod
+from tests.cluster.build import NAMESPACE, NOW, Json, apply, as_node, as_pod, columns_of, node, placeholder, pod
 
 HOSTS = "kubernetes.io/hostname"
 UNBOUND = {"resource-slack.io/hold": "Unbound"}
@@ -205,6 +206,20 @@ def test_since_when_one_fits_nowhere_is_remembered_and_forgotten() -> None:
     placed = {p.name: p.created_seconds for p in columns.snapshot(NOW + 80).placeholders if p.node >= 0}
     assert placed["q"] == NOW + 70
     assert placed["p"] < NOW
+
+
+@pytest.mark.parametrize("others", [[], [unbound("huge", "64", shape="ffff")]], ids=["all fit", "another shape waits"])
+def test_only_those_that_move_are_made_anew(others: list[Json]) -> None:
+    columns = columns_of(node("a", "3"), node("b", "8"), *(unbound(f"p{n}") for n in range(5)), *others)
+    columns.snapshot(NOW)
+    before = {p.name: p for p in columns.snapshot(NOW + 1).placeholders}
+    columns.apply_pods([("ADDED", as_pod(pod("real", cpu="2", node="a", owner=("ReplicaSet", "api"))))])
+    snapshot = columns.snapshot(NOW + 2)
+    after = {p.name: p for p in snapshot.placeholders}
+    moved = {name for name in after if after[name].node != before[name].node}
+    assert len(moved) == 2
+    assert all((after[name] is before[name]) == (name not in moved) for name in after)
+    assert all(replace(after[name], node=before[name].node) == before[name] for name in moved)
 
 
 @pytest.mark.parametrize("name", ["a", "z"])

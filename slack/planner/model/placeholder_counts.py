@@ -43,8 +43,13 @@ def alike_of(placeholders: Placeholders) -> tuple[Alike, ...]:
     oldest: dict[tuple[str, Amounts | None, bool, bool, bool], float] = {}
     for pod in placeholders:
         key = pod.shape, pod.requests, pod.node >= 0, pod.unschedulable, pod.unbound
-        counts[key] = counts.get(key, 0) + 1
-        oldest[key] = min(oldest.get(key, pod.created_seconds), pod.created_seconds)
+        count = counts.get(key)
+        if count is None:
+            counts[key], oldest[key] = 1, pod.created_seconds
+            continue
+        counts[key] = count + 1
+        if pod.created_seconds < oldest[key]:
+            oldest[key] = pod.created_seconds
     return tuple(
         Alike(
             shape=shape,
