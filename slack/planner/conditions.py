@@ -138,7 +138,8 @@ def _satisfied(findings: Findings) -> Condition:
         said = limit or f"spec.extraCapacity.ceiling binds: {planned_short}"
         return Condition(kind, False, "CeilingReached", f"{said}: what it allows is reserved on nodes")
     start = round(SCAN_SECONDS + findings.node_start_seconds)
-    return Condition(kind, False, "Refilling", f"{text}; a node takes about {start} s here")
+    refused = f"; the autoscaler says: {_listed(findings.held_back.refusals)}" if findings.held_back.refusals else ""
+    return Condition(kind, False, "Refilling", f"{text}; a node takes about {start} s here{refused}")
 
 
 def _unusable(nodes: int) -> str:

@@ -123,6 +123,8 @@ class HeldBack:
 
     It does not run with the clock: what only waits on makes no write of the status.
     """
+    refusals: tuple[str, ...] = ()
+    """What an autoscaler has just said against placeholders that may still get a node: shown, and no alarm yet."""
 
 
 FAILING_SECONDS = 60.0
@@ -207,6 +209,7 @@ def hold_back(
     caps: dict[str, int] = {}
     limits: list[str] = []
     reasons: list[str] = []
+    refusals: list[str] = []
     ignored = 0.0
     for there in existing:
         name = there.shape.name
@@ -233,9 +236,13 @@ def hold_back(
                 )
                 reasons.append(backoff.reason)
         late = mine.oldest_pending_seconds >= refill_seconds(node_start_seconds)
-        if name not in caps and late and event is not None and event.answer in (Answer.REFUSED, Answer.LIMIT):
-            limits.append(f"{name} is refused, {mine.pending} wait: {event.message}".removesuffix(": "))
-            reasons.append(REASONS[event.answer])
+        if name not in caps and event is not None and event.answer in (Answer.REFUSED, Answer.LIMIT):
+            said = f"{name} is refused, {mine.pending} wait: {event.message}".removesuffix(": ")
+            if late:
+                limits.append(said)
+                reasons.append(REASONS[event.answer])
+            else:
+                refusals.append(said)
         if event is None and mine.oldest_pending_seconds >= silence:
             ignored = silence
-    return HeldBack(ongoing, caps, tuple(limits), min(reasons, default=None), ignored)
+    return HeldBack(ongoing, caps, tuple(limits), min(reasons, default=None), ignored, tuple(refusals))

@@ -65,6 +65,17 @@ def test_before_the_time_and_with_a_node_on_its_way_nothing_is_held() -> None:
     assert not judge(None, age=9000.0).backoffs
 
 
+def test_a_refusal_is_shown_when_it_is_said_and_is_no_alarm_before_a_node_is_late() -> None:
+    for answer in (Answer.LIMIT, Answer.REFUSED):
+        found = judge(answer, age=5.0, said=-1.0)
+        assert found.refusals == (f"{NAME} is refused, 3 wait: max size reached",)
+        assert (found.limits, found.reason, found.caps) == ((), None, {})
+        late = judge(answer, age=1100.0, said=-1.0)
+        assert (late.refusals, late.limits) == ((), found.refusals)
+    assert judge(Answer.TRIGGERED, age=5.0, said=-1.0).refusals == ()
+    assert judge(Answer.LIMIT, age=5.0, pending=0, said=-1.0).refusals == ()
+
+
 def test_a_quota_is_believed_at_once_but_not_for_ever() -> None:
     assert judge(Answer.QUOTA, bound=5, pending=0, replicas=9).caps == {NAME: 6}
     assert not judge(Answer.QUOTA, bound=9, pending=0, replicas=9).backoffs
@@ -118,13 +129,13 @@ def test_silence_for_two_minutes_means_that_placeholders_are_ignored() -> None:
     assert judge(Answer.TRIGGERED, age=120.0).ignored_seconds == 0
 
 
-def stuck(*, answer: Answer | None) -> World:
+def stuck(*, answer: Answer | None, rounds: int = 150) -> World:
     """A cluster of one full node whose autoscaler adds none."""
     group = Group(2000, 8 << 30)
     world = World(groups=[group], policies=[policy_of(extraCapacity={"minRate": 1})], autoscaler=False)
     world.add_node(group)
     world.add_pods("api", 15, 100, 256)
-    for _ in range(150):
+    for _ in range(rounds):
         world.round()
         world.events = [
             AutoscalerEvent(replica_set_name(s.policy, s.shape), answer, "max node group size reached", world.now)
@@ -145,6 +156,13 @@ def test_at_the_autoscalers_limit_the_plan_holds_back_and_says_so() -> None:
     world.planner_state = {}
     (again,) = world.plan().items
     assert [s.replicas for s in again.shapes] == [s.replicas for s in item.shapes]
+
+
+def test_what_the_autoscaler_refuses_is_said_beside_refilling_in_the_next_plan() -> None:
+    satisfied = stuck(answer=Answer.LIMIT, rounds=3).plan().items[0].condition(ConditionType.SLACK_SATISFIED)
+    assert satisfied.reason == "Refilling"
+    assert "the autoscaler says: " in satisfied.message
+    assert "max node group size reached" in satisfied.message
 
 
 def test_where_no_autoscaler_says_a_word_the_condition_tells() -> None:
