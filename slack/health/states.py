@@ -81,6 +81,13 @@ class State:
     words: str
     remedy: str
     """What to do about it; '' if there is nothing to do."""
+    also: tuple[str, ...] = ()
+    """Other reasons that need someone, each once."""
+
+    @property
+    def column(self) -> str:
+        """All reasons that need someone, the cause first, as in the column of `kubectl get`."""
+        return ",".join((self.name, *self.also))
 
     @property
     def calm(self) -> bool:
@@ -102,11 +109,12 @@ def slack_state(conditions: Iterable[tuple[str, str, bool]], namespace: str = "N
     """
     given = list(conditions)
     found = {kind: name for kind, name, wrong in given if wrong}
-    for kind in _CAUSES:
-        name = found.get(kind)
-        if name is not None and ((known := reason(name)) is None or known.level is Level.TROUBLE):
-            words = f"{kind}: {name}" if known is None else known.meaning
-            return State(name, Level.TROUBLE, words, advice_on(name, namespace))
+    troubles = {found[kind]: kind for kind in reversed(_CAUSES) if kind in found and _is_trouble(found[kind])}
+    if troubles:
+        name, *also = reversed(troubles)
+        known = reason(name)
+        words = f"{troubles[name]}: {name}" if known is None else known.meaning
+        return State(name, Level.TROUBLE, words, advice_on(name, namespace), tuple(also))
     room = next((name for kind, name, _ in given if kind == "SlackSatisfied"), UNKNOWN)
     if room == "Reserved" and found.get("Covered") == "CeilingReached":
         room = "CeilingReached"
@@ -114,3 +122,9 @@ def slack_state(conditions: Iterable[tuple[str, str, bool]], namespace: str = "N
     level = Level.NOTE if known is None else known.level
     remedy = "" if level is Level.GOOD else advice_on(room, namespace)
     return State(room, level, _WORDS.get(room) or (room if known is None else known.meaning), remedy)
+
+
+def _is_trouble(name: str) -> bool:
+    """Whether a reason needs someone; one of a newer version may."""
+    known = reason(name)
+    return known is None or known.level is Level.TROUBLE

@@ -19,3 +19,16 @@ def test_what_is_wrong_is_said_in_a_few_words_beside_its_reason(known: object) -
 
 def test_a_reason_of_another_version_stands_alone() -> None:
     assert slack_state([("Ready", "NewReason", True)]).brief == "NewReason"
+
+
+def test_no_reason_that_needs_someone_hides_another_one() -> None:
+    said = [
+        ("Covered", "CoverageMissed", True),
+        ("Feasible", "ShapeFitsNowhere", True),
+        ("SlackSatisfied", "Refilling", True),
+        ("Ready", "Accepted", False),
+    ]
+    assert slack_state(said).column == "ShapeFitsNowhere,CoverageMissed"
+    blocked = [(kind, "BadPriorityClass", True) for kind in ("Ready", "SlackSatisfied", "Covered", "Feasible")]
+    assert slack_state(blocked).column == "BadPriorityClass"
+    assert slack_state([("SlackSatisfied", "Reserved", False)]).column == "Reserved"

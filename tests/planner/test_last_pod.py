@@ -1,6 +1,7 @@
 """R3: when the last real pod has gone, slack goes to its floor, though arrivals are remembered for hours."""
 
 from slack.cluster.labels import API_VERSION
+from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import ExistingShape
 from slack.planner.plan import plan
 from slack.planner.policy.spec import KIND, Policy, parse_policy
@@ -37,3 +38,22 @@ def test_slack_shrinks_to_nothing_after_the_delay_when_the_last_pod_has_gone() -
         seen.append(current.items[0].shapes[0].replicas)
     assert columns.snapshot(NOW + 602).kinds.arrivals.sum() == 10, "the arrivals are still in the window"
     assert seen == [made.replicas, made.replicas, 0]
+
+
+def test_a_workload_that_has_gone_is_in_no_condition_though_its_arrivals_count() -> None:
+    api = [pod(f"api-{i}", cpu="700m", node="n0", owner=("ReplicaSet", "api-abc")) for i in range(2)]
+    huge = [pod(f"huge-{i}", cpu="64", owner=("ReplicaSet", "huge-abc")) for i in range(3)]
+    columns, cache = columns_of(node("n0"), *api, *huge), PlanCache()
+
+    def said(after_seconds: float) -> tuple[dict[str, str], tuple[str, ...]]:
+        now = NOW + after_seconds
+        (found,) = plan(columns.snapshot(now), [_policy()], now=now, cache=cache).items
+        reasons = {str(condition.type): condition.reason for condition in found.conditions}
+        return reasons, tuple(left.pod for left in found.uncovered)
+
+    reasons, uncovered = said(0.0)
+    assert (reasons["Feasible"], reasons["Covered"]) == ("ShapeFitsNowhere", "CoverageMissed")
+    assert uncovered == ("shop/rs/huge-abc",)
+    apply(columns, "DELETED", *huge)
+    reasons, uncovered = said(2.0)
+    assert (reasons["Feasible"], reasons["Covered"], uncovered) == ("EveryShapeFits", "CoverageReached", ())

@@ -84,7 +84,7 @@ STATUS_SCHEMA: Final[Schema] = {
             "type": "object",
             "description": "Texts of the columns that kubectl prints.",
             "properties": {
-                "state": text("How the slack is, in one word: the reason that matters most of all conditions.", 64),
+                "state": text("How the slack is: the reason that matters most, then others that need someone.", 256),
                 "remedy": text("What to do about it; absent where there is nothing to do.", 1024),
                 "rate": text("The rate in force as a percentage; for an objective what it is.", 32),
                 "desired": text("cpu/memory wanted.", 128),
@@ -223,7 +223,7 @@ STATUS_SCHEMA: Final[Schema] = {
 PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
     column("READY", '.status.conditions[?(@.type=="Ready")].status', "Accepted and acted upon."),
     column(
-        "SLACK", ".status.summary.state", "How the slack is: Reserved, Refilling, CeilingReached, or what is wrong."
+        "SLACK", ".status.summary.state", "How the slack is: Reserved, Refilling, CeilingReached, or all that is wrong."
     ),
     column("RATE", ".status.summary.rate", "The rate in force, after ladder and schedule; or the objective."),
     column("DESIRED", ".status.summary.desired", "Extra capacity wanted, cpu/memory."),

@@ -49,6 +49,8 @@ class Demand:
     """[K] how many pods came together lately, as in `PodKinds`."""
     stands: BoolArray
     """[K] pods of it run on nodes of the domain."""
+    present: BoolArray
+    """[K] there are pods of it now; of the others only arrivals are known, which count for hours."""
     uncovered: tuple[Uncovered, ...]
 
 
@@ -209,7 +211,8 @@ def demand_of(
     weight = np.maximum(kinds.arrivals[rows], kinds.running[rows] + kinds.pending[rows]).astype(np.float64)
     for k in rows[_of_rarer_reach(reach[rows], weight, cache)].tolist():
         reasons.setdefault(k, _ONE_OF_MANY)
-    uncovered = {str(kinds.workloads[k]): reasons[k] for k in sorted(reasons)}
+    present = kinds.running + kinds.pending > 0
+    uncovered = {str(kinds.workloads[k]): reasons[k] for k in sorted(reasons) if present[k]}
     if reasons:
         helped = np.ones(len(kinds), dtype=bool)
         helped[list(reasons)] = False
@@ -225,6 +228,7 @@ def demand_of(
         heaviness=np.maximum(arrivals, running),
         together=kinds.together[rows],
         stands=here[rows],
+        present=present[rows],
         uncovered=tuple(Uncovered(pod, reason) for pod, reason in sorted(uncovered.items())),
     )
 

@@ -312,7 +312,6 @@ def plan_part(part: PartInputs) -> PartPlan:
         share = pinned_share(part.empty.room, w.vector, part.empty.placement(w.shape.constraints).rows)
         if share > PIN_PERCENT / 100 + 1e-9:
             pins.append(f"{w.shape.name} takes {share:.0%} of the smallest eligible node that it fits")
-    total = float(part.items.weight.sum())
     # What pools announce counts towards the extra capacity: of each resource the larger, never the sum.
     demand = part.added.room_in((w for w in part.mirrors if w.role is Role.DEMAND), len(part.resources))
     desired, asked = np.maximum(filling.desired, demand), np.maximum(filling.asked, demand)
@@ -322,13 +321,27 @@ def plan_part(part: PartInputs) -> PartPlan:
         uncovered=(*part.demand.uncovered, *uncovered),
         infeasible=(*([] if covering.infeasible is None else [covering.infeasible]), *too_large, *filling.infeasible),
         pins=tuple(pins),
-        covered_share=float(part.items.weight[covering.cover.covered].sum()) / total if total else 1.0,
+        covered_share=_covered_share(part, covering),
         limit=covering.cover.limit,
         due=covering.due,
         note=part.size.feedback,
         capped=filling.capped,
         chunk=standard_chunk(part.size.base, bounds) if counted else None,
     )
+
+
+def _present(part: PartInputs) -> BoolArray:
+    """[I] whether any pod of an item is there now; its arrivals count for hours after the last one has gone."""
+    present = np.zeros(len(part.items.weight), dtype=bool)
+    present[part.items.kind_item[part.demand.present]] = True
+    return present
+
+
+def _covered_share(part: PartInputs, covering: StableCover) -> float:
+    """Return the share of arrivals that is covered. What is not covered and has gone is not held against it."""
+    weight, covered = part.items.weight, covering.cover.covered
+    total = float(weight[covered | _present(part)].sum())
+    return float(weight[covered].sum()) / total if total else 1.0
 
 
 def _why_uncovered(part: PartInputs, covering: StableCover) -> tuple[list[Uncovered], list[str]]:
@@ -343,7 +356,7 @@ def _why_uncovered(part: PartInputs, covering: StableCover) -> tuple[list[Uncove
     """By item that fits."""
     nowhere: dict[_Exactly, str] = {}
     """Pods of one item may lack different resources."""
-    missed = ~cover.covered
+    missed = ~cover.covered & _present(part)
     for i in np.flatnonzero(missed).tolist():
         if not part.chances.feasible[i]:
             if len(nowhere) >= _NAMED_INFEASIBLE:

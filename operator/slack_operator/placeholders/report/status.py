@@ -204,7 +204,7 @@ def with_state(status: dict[str, Any], namespace: str) -> dict[str, Any]:
     )
     rest = {name: text for name, text in status.get("summary", {}).items() if name not in ("state", "remedy")}
     remedy = {"remedy": state.remedy} if state.remedy else {}
-    return {**status, "summary": {"state": state.name, **remedy, **rest}}
+    return {**status, "summary": {"state": state.column, **remedy, **rest}}
 
 
 def rate_text(plan: PolicyPlan) -> str:
