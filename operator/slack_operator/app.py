@@ -9,8 +9,11 @@ from importlib import metadata
 
 from pydantic import ValidationError
 
+from slack.capacity_buffers.api import Serve
+from slack.capacity_buffers.ceiling import NO_CEILING
 from slack.cluster import wire
 from slack.cluster.classes import KNOWN_TAINTS
+from slack.cluster.hold import ReleaseNodes
 from slack.cluster.labels import ANNOTATION_BUILT_IN_POLICY, FIELD_MANAGER, LABEL_MANAGED_BY, MANAGED_BY
 from slack.cluster.node_prices import NO_PRICES
 from slack.kube.apply import Writer
@@ -31,6 +34,10 @@ from slack_operator.burst_eviction.burst_evictor import BurstEvictor
 from slack_operator.burst_eviction.burst_reporter import BurstReporter
 from slack_operator.burst_eviction.eviction_writer import EvictionWriter
 from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
+from slack_operator.capacity_buffers.buffer_serving import BufferServing, ServingOptions
+from slack_operator.capacity_buffers.buffer_writer import BufferWriter
+from slack_operator.capacity_buffers.server_probe import ServerProbe
+from slack_operator.capacity_buffers.targets import Targets
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.act.actuator import Actuator
@@ -77,8 +84,7 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     Raises:
         CannotStart: a file, the connection or the namespace is not as it must be.
     """
-    for warning in settings_warnings(settings, os.environ):
-        log.warning("%s", warning)
+    _warn(settings)
     metrics = Metrics()
     metrics.plan_interval.set(settings.interval)
     web_token, extras = _web_token(settings), _placeholders(settings)
@@ -89,22 +95,23 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     scales = ScaleSink(context.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
     releasing, claims_watch = _releasing(settings, context, view, extras)
-    watches = Watches(connection, view, helpful=[scaled, claims_watch], make_way=settings.make_way and settings.bound)
+    evicts, serves = settings.make_way and settings.bound, settings.capacity_buffers is not Serve.OFF
+    watches = Watches(connection, view, helpful=[scaled, claims_watch], admission=evicts or serves)
     desired = DesiredPolicies(context.wake.touch)
     scaler = _scaler(settings, context, scales, desired)
     board = _board(settings, context) if settings.web else None
     load = _load(settings) if settings.web and settings.web_load_watcher else None
-    evictor = (
-        _burst_evictor(settings, context, view, watches, metrics) if settings.make_way and settings.bound else None
-    )
+    evictor = _burst_evictor(settings, context, view, watches, metrics) if evicts else None
     objectives = _objectives(settings, context)
-    left_loads = _left_loads(context)
-    autoscalers = _autoscalers(settings, context, view)
+    left_loads, autoscalers = _left_loads(context), _autoscalers(settings, context, view)
     unbound = _unbound(context, view)
-    looks = (unbound.look, *(() if evictor is None else (evictor.take_plan,)))
+    buffers = _buffers(settings, context, view, metrics, unbound, autoscalers, extras)
+    looks = (unbound.look, buffers.look, *(() if evictor is None else (evictor.take_plan,)))
     forms = _forms(settings, autoscalers, unbound)
     context.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
-    loop = _loop(settings, context, view, watches, desired, metrics, board, looks, objectives, forms, releasing, extras)
+    loop = _loop(
+        settings, context, view, watches, desired, metrics, board, looks, objectives, forms, releasing, extras, buffers
+    )
     metrics.registry.register(WatchRestarts(watches.restarts))
     components = Components(
         watches=watches,
@@ -125,11 +132,17 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
         workers=(
             unbound,
             autoscalers,
+            buffers,
             *(() if evictor is None else (evictor,)),
             *(() if load is None else (load.source,)),
         ),
     )
     return Process(context, components)
+
+
+def _warn(settings: OperatorSettings) -> None:
+    for warning in settings_warnings(settings, os.environ):
+        log.warning("%s", warning)
 
 
 def _connect(settings: OperatorSettings, stopping: Stopping, metrics: Metrics) -> Connection:
@@ -159,6 +172,7 @@ def _loop(
     forms: Forms,
     releasing: Releasing,
     extras: Placeholders,
+    buffers: BufferServing,
 ) -> Loop:
     writer, recorder, may_write = context.writer, context.recorder, context.leadership.may_write
     clock = time.monotonic
@@ -195,6 +209,7 @@ def _loop(
         prices=settings.prices or NO_PRICES,
         on_reconciled=board.show if board is not None else None,
         on_planned=looks,
+        keeps_buffers=lambda: buffers.keeps_buffers,
     )
 
 
@@ -286,6 +301,47 @@ def _autoscalers(settings: OperatorSettings, context: ProcessContext, view: Clus
 def _unbound(context: ProcessContext, view: ClusterView) -> UnboundTelling:
     lanes = PipelinedClient(context.connection, most=CONNECTIONS)
     return UnboundTelling(view, lanes, context.recorder, may_write=context.leadership.may_write, wall=time.time)
+
+
+def _buffers(
+    settings: OperatorSettings,
+    context: ProcessContext,
+    view: ClusterView,
+    metrics: Metrics,
+    unbound: UnboundTelling,
+    autoscalers: Autoscalers,
+    extras: Placeholders,
+) -> BufferServing:
+    may_write = context.leadership.may_write
+    view.columns.dates_pods = settings.capacity_buffers is not Serve.OFF
+    options = ServingOptions(
+        serve=settings.capacity_buffers,
+        namespace=settings.namespace,
+        image=settings.image,
+        user=settings.placeholder_user,
+        extras=extras,
+        ceiling=settings.capacity_buffers_ceiling or NO_CEILING,
+        prices=settings.prices or NO_PRICES,
+        unbound_scheduler=settings.unbound_scheduler,
+        yields_to_markers=settings.release_nodes is ReleaseNodes.MARKER_POD,
+    )
+    writer, namespace, clock = context.writer, settings.namespace, time.monotonic
+    return BufferServing(
+        options,
+        context.connection,
+        view,
+        BufferWriter(writer, namespace=namespace, may_write=may_write, clock=clock),
+        ServerProbe(writer, namespace=namespace, image=settings.image, clock=clock, wall=time.time),
+        Targets(context.connection, settings.capacity_buffers_scalable_kinds or {}),
+        unbound,
+        context.recorder,
+        recognised=lambda: autoscalers.recognition,
+        may_write=may_write,
+        wall=time.time,
+        on_report=lambda report: metrics.show_buffers(
+            str(report.finding.server), report.states, report.wanted, report.fitting
+        ),
+    )
 
 
 def _forms(settings: OperatorSettings, autoscalers: Autoscalers, unbound: UnboundTelling) -> Forms:

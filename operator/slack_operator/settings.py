@@ -1,11 +1,15 @@
 """What `resource-slack operator` can be told."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from slack.capacity_buffers.api import Serve
+from slack.capacity_buffers.ceiling import EXAMPLE, BufferCeiling, parse_ceiling
+from slack.capacity_buffers.scalable_kinds import SCALABLE_EXAMPLE, ScalableKind, parse_scalable_kinds
 from slack.cluster.classes import TaintKeys
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.node_prices import NodePrices
@@ -36,6 +40,24 @@ def namespaced_name(value: object) -> str:
     if value != "" and not (_LABEL.fullmatch(namespace) and _OBJECT.fullmatch(name)):
         raise ValueError(f"should be NAMESPACE/NAME such as kube-system/cluster-autoscaler-status, not {value!r}")
     return str(value)
+
+
+def ceiling(value: object) -> BufferCeiling | None:
+    """Parse what all CapacityBuffers together may hold; None where nothing is bounded."""
+    return parse_ceiling(value) or None
+
+
+def scalable_kinds(value: object) -> Mapping[tuple[str, str], ScalableKind] | None:
+    """Parse kinds that CapacityBuffers may name: a list, or JSON; None where there are none."""
+    found = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            found = None
+    if not isinstance(found, list | tuple):
+        raise ValueError(f"expected JSON such as {SCALABLE_EXAMPLE}, not {value!r}")
+    return parse_scalable_kinds(found) or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,8 +217,39 @@ class OperatorSettings(LeadingSettings):
         chart="operator.makeWay",
     )
 
+    capacity_buffers: Serve = setting(
+        Serve.OFF,
+        choice(Serve),
+        "Which CapacityBuffers (autoscaling.x-k8s.io) are served: Off; Own, those of strategy "
+        "buffer.resource-slack.io/placeholder-pods; Unserved, also upstream's where nobody else serves them.",
+        metavar="WHICH",
+        chart="capacityBuffers.serve",
+    )
+    capacity_buffers_ceiling: BufferCeiling | None = setting(
+        None,
+        ceiling,
+        f"What all CapacityBuffers together may hold, as JSON: {EXAMPLE}. namespaceShare bounds each namespace; "
+        "perHour needs --prices.",
+        metavar="JSON",
+        chart="capacityBuffers.ceiling",
+    )
+    capacity_buffers_scalable_kinds: Mapping[tuple[str, str], ScalableKind] | None = setting(
+        None,
+        scalable_kinds,
+        "Further kinds that a CapacityBuffer's scalableRef may name, as JSON with apiGroup, version, kind and "
+        "resource; they are read by /scale.",
+        metavar="JSON",
+        chart="capacityBuffers.scalableKinds",
+    )
+
     def problems(self) -> Iterator[str]:
-        """Yield that the page needs a token, and that placeholders can only be bound where that is allowed."""
+        """Yield that the page needs a token, that a price needs prices, and that bound placeholders are allowed."""
+        if (
+            self.capacity_buffers_ceiling is not None
+            and self.capacity_buffers_ceiling.per_hour is not None
+            and not self.prices
+        ):
+            yield "--capacity-buffers-ceiling: perHour is a price, so it needs --prices; or bound cpu and memory"
         if self.web and self.web_token_file is None and not is_loopback(host_port(self.web_listen)[0]):
             yield (
                 f"--web-token-file: needed, as --web-listen {self.web_listen} is no loopback address: name a file with "

@@ -1,5 +1,6 @@
 """`explain`: which placeholder makes room for a workload, or why none does. Reads only."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,15 +20,19 @@ from slack.cli.inputs.flags import (
 from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.terminal.formats import TABLE, Output, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
+from slack.cluster.labels import API_VERSION
 from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
     from slack.planner.explain import Explanation
+    from slack.planner.model.result import Plan
 
 
 @with_kubectl_flags
 def explain(
-    workload: Annotated[str, typer.Argument(help="deploy/api, sts/db, job/x, cronjob/x, pod/x", metavar="KIND/NAME")],
+    workload: Annotated[
+        str, typer.Argument(help="deploy/api, sts/db, job/x, cronjob/x, pod/x, cb/buffer", metavar="KIND/NAME")
+    ],
     name: Annotated[
         str | None, typer.Argument(help="As in: explain deploy api", metavar="NAME", show_default=False)
     ] = None,
@@ -47,13 +52,19 @@ def explain(
 
         resource-slack explain -n shop deploy/api
 
+        resource-slack explain -n shop cb/web
+
         resource-slack explain -n db sts/postgres --snapshot cluster.json -f policy.yaml -o wide
     """
+    kind, rest = _kind_and_name(workload, name)
+    inside = namespace or context_namespace(access)
+    if kind in _BUFFERS:
+        _explain_buffer(rest, inside, snapshot, output, placeholder_namespace, access)
+        return
     from slack.planner.explain import explain as explained
     from slack.planner.explain import target
 
-    inside = namespace or context_namespace(access)
-    wanted = target(*_kind_and_name(workload, name), inside)
+    wanted = target(kind, rest, inside)
     inputs = gather(
         filename or [],
         snapshot,
@@ -76,6 +87,10 @@ def explain(
         priorities=inputs.priority_classes.values,
         quotas=inputs.quotas_of,
     )
+    _print_explanation(found, planned, output)
+
+
+def _print_explanation(found: "Explanation", planned: "Plan", output: Output) -> None:
     if output.for_machines:
         print_document(_document(found), output)
     else:
@@ -99,6 +114,56 @@ def _kind_and_name(workload: str, name: str | None) -> tuple[str, str]:
     return kind, rest
 
 
+_BUFFERS = ("cb", "capacitybuffer", "capacitybuffers")
+
+
+def _explain_buffer(
+    name: str,
+    namespace: str,
+    snapshot_file: Path | None,
+    output: Output,
+    placeholder_namespace: str,
+    access: ClusterAccess,
+) -> None:
+    """Tell how many chunks a CapacityBuffer has, where they fit, what bounds them, and who serves it."""
+    from collections import Counter
+
+    from slack.capacity_buffers.answer import answer_of, lines
+    from slack.cli.inputs.api_server import api_server
+    from slack.cli.inputs.buffers import chunk_sets, read_buffers
+
+    if snapshot_file is not None:
+        raise UserError(f"cb/{name}: a CapacityBuffer is explained on a cluster only, not with --snapshot")
+    with api_server(access) as connection:
+        found = read_buffers(connection, placeholder_namespace)
+        if found is None:
+            raise UserError("capacitybuffers: the cluster has no such kind, or you may not list it")
+        buffers, finding = found
+        own = next((each for each in buffers if each.name == f"{namespace}/{name}"), None)
+        if own is None:
+            raise UserError(f"there is no CapacityBuffer {namespace}/{name}")
+        sets = chunk_sets(connection, placeholder_namespace, own.uid)
+    snapshot = gather([], None, access, None, placeholder_namespace).snapshot
+    held = (pod for pod in snapshot.placeholders if pod.replica_set in sets and pod.node >= 0)
+    nodes = Counter(snapshot.nodes.names[pod.node] for pod in held)
+    answer = answer_of(own, nodes)
+    if output.for_machines:
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": "BufferExplanation",
+            "buffer": answer.name,
+            "good": answer.good,
+            "served_by": answer.served_by,
+            "text": answer.headline,
+            "nodes": dict(nodes),
+            "details": list(answer.details),
+            "server": "" if finding is None else str(finding),
+        }
+        print_document(document, output)
+        return
+    typer.echo("\n".join(lines([answer], finding, details=True)))
+
+
 def _print_rooms(found: "Explanation", output: Output) -> None:
     """Print every room with all of its nodes, which the sentences above have only a few of."""
     from rich.table import Table
@@ -118,7 +183,6 @@ def _print_rooms(found: "Explanation", output: Output) -> None:
 
 
 def _document(found: "Explanation") -> dict[str, Any]:
-    from slack.cluster.labels import API_VERSION
     from slack.planner.output import resources_document
 
     return {

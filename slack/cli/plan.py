@@ -17,16 +17,18 @@ from slack.cli.inputs.flags import (
     TransientTaints,
 )
 from slack.cli.inputs.kubectl_flags import with_kubectl_flags
-from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document, wide_columns
+from slack.cli.terminal.formats import TABLE, FileFormat, ListedRows, Output, OutputKind, print_document, wide_columns
 from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
+
+_LISTED = ListedRows("items", "slackpolicy.resource-slack.io", "policy", buffers=True)
 
 
 @with_kubectl_flags
 def plan(
     filename: PolicyFiles = None,
     snapshot: SnapshotFile = None,
-    output: Annotated[Output, ListedRows("items", "slackpolicy.resource-slack.io", "policy")] = TABLE,
+    output: Annotated[Output, _LISTED] = TABLE,
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
@@ -48,6 +50,8 @@ def plan(
 
         resource-slack plan -f policy.yaml --snapshot cluster.json -o json
 
+        resource-slack plan -f policy.yaml --context prod -o capacitybuffers
+
         resource-slack plan --context prod --extra-capacity-min-rate 0.2 --prices prices.yaml
     """
     default_rate = rate(extra_capacity_min_rate)
@@ -60,7 +64,11 @@ def plan(
 
         if unfit := fits_no_node(inputs.snapshot, inputs.prices):
             typer.echo(f"warning: {name_of(prices)}: {unfit}", err=True)
-    if output.for_machines:
+    if output.kind is OutputKind.CAPACITY_BUFFERS:
+        from slack.capacity_buffers.written import buffer_list
+
+        print_document(buffer_list(result, placeholder_namespace), FileFormat.YAML)
+    elif output.for_machines:
         from slack.cli.inputs.measured import spared_documents
         from slack.planner.output import document
 

@@ -37,6 +37,8 @@ class ColumnTables:
         self.label_sets = LabelSets()
         self.daemons = AvoidingDaemons(self.constraints)
         self.reserved = ReservedTable(self.requests, self.constraints)
+        self.dates_pods = False
+        """Whether snapshots say when the newest pod of each kind was created, also while no workload is reserved."""
         self.priorities: dict[str, tuple[int, bool]] = {}
         """Value and whether its pods may preempt, by class name."""
         self._namespaces: dict[str, Mapping[str, str]] = {}

@@ -139,7 +139,7 @@ def copied(columns: ColumnTables, before: ColumnsCopy | None) -> ColumnsCopy:
         label_changes=label_changes,
         label_size=columns.label_sets.capacity,
         avoiding_daemons=columns.daemons.shown(before.avoiding_daemons if before else None),
-        created=pods.created[: size if columns.reserved.records else 0].copy(),
+        created=pods.created[: size if columns.reserved.records or columns.dates_pods else 0].copy(),
         arrivals=columns.arrivals.counts(max(kinds.capacity, 1)),
         together=np.array(kinds.together),
         requested={role: matrix.copy() for role, matrix in nodes.requested.items()},

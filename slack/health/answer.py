@@ -89,6 +89,10 @@ class Health:
     """Its unbound ones, for which there may be capacity or not."""
     built_in_findings: tuple[HealthFinding, ...]
     """Of the built-in policy, or of what is there though nothing asks for it."""
+    buffers: tuple[tuple[str, str], ...] = ()
+    """Name of each CapacityBuffer, and how it is."""
+    buffer_server: str = ""
+    """Who serves CapacityBuffers, and how that is known; '' where the kind is not there."""
 
     @property
     def satisfied(self) -> bool | None:

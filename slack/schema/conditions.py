@@ -13,7 +13,9 @@ class Condition:
     message: str
 
 
-GOOD_WHEN_TRUE = frozenset({"Ready", "SlackSatisfied", "Covered", "Feasible", "BrokerReachable"})
+GOOD_WHEN_TRUE = frozenset(
+    {"Ready", "SlackSatisfied", "Covered", "Feasible", "BrokerReachable", "ReadyForProvisioning", "Provisioning"}
+)
 """Of all our kinds; every other condition is trouble when it is true."""
 
 

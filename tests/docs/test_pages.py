@@ -20,6 +20,7 @@ from slack.audit.api import messages as audit_messages
 from slack.audit.api.crd import REPORT_KIND
 from slack.audit.api.policy import KIND as AUDIT_KIND
 from slack.audit.api.policy import Mode, parse_audit_policy
+from slack.capacity_buffers.api import BufferCondition
 from slack.cli.commands import app
 from slack.cluster.hold import ReleaseNodes
 from slack.demand.policy import POOL_KIND, QUOTA_KIND
@@ -70,7 +71,7 @@ AUDIT_CONDITIONS = {
 CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK, OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED}
 CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST, RELEASE_BLOCKED}
 OURS = CONDITIONS | {reason.name for reason in REASONS} | {str(alert.name) for alert in alerts(GROUPS)}
-OURS |= CAUSES
+OURS |= CAUSES | set(BufferCondition)
 OURS |= {"NoAutoscaler", "AutoscalerRecognised", "AutoscalerUnclear"}  # why placeholders are bound, or unbound
 OURS |= {"NoAnswer", "NotTold", "SchedulerNameChanged", "SchedulerNameRefused"}  # why unbound ones are of no use
 OURS |= {

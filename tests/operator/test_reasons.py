@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slack.capacity_buffers.api import CONFLICT, BufferCondition
 from slack.health.reasons import REFILL_LASTS, reason
 from slack.planner.model.result import ConditionType
 from slack.planner.rollout import backoff
@@ -31,12 +32,16 @@ from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 
 ROOT = Path(__file__).resolve().parents[2]
-CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)+|Rescued|Fresh|Uncontested|Reserved|Answered|Accepted|Followed|Refilling")
+CAMEL = re.compile(
+    r"[A-Z][a-z]+([A-Z][a-z]+)+|Rescued|Fresh|Uncontested|Reserved|Answered|Accepted|Followed|Refilling|Resolved|Infeasible|Conflict"
+)
 SPEAKING = (
     "slack/planner/conditions.py",
     "operator/slack_operator/placeholders/conditions.py",
+    "slack/capacity_buffers/api.py",
     "slack/planner/rollout/backoff.py",
     "operator/slack_operator/burst_eviction/burst_reporter.py",
+    "operator/slack_operator/capacity_buffers/buffer_serving.py",
     "operator/slack_operator/placeholders/loop.py",
     "operator/slack_operator/placeholders/report/ownership.py",
     "operator/slack_operator/placeholders/act/releasing.py",
@@ -64,6 +69,9 @@ NO_REASONS = {
     "SlackPolicy",
     "ReplicaSet",
     "SlackScale",
+    "CapacityBuffer",
+    BufferCondition.READY_FOR_PROVISIONING,
+    BufferCondition.LIMITED_BY_QUOTAS,
     HISTORY_LOST,
     RELEASE_BLOCKED,
     NODES_SILENT,
@@ -124,6 +132,7 @@ def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(reason: object)
     assert (found.level is Level.GOOD) == (not found.advice)
     types = {str(kind) for kind in ConditionType} | {STALLED, VIEW_STALE, PREEMPTION_STUCK}
     types |= {OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, HISTORY_LOST, RELEASE_BLOCKED}
+    types |= {*BufferCondition, CONFLICT}
     types |= {BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED}
     types |= {OVERLAPPING, NODES_SILENT, ENFORCEMENT_BLOCKED}
     for condition in found.on:

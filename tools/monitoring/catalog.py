@@ -91,6 +91,16 @@ _OPERATOR = (
         "--interval: it cannot see the whole cluster, cannot write, or fails.",
     ),
     Alert(
+        "ResourceSlackBuffersUnserved",
+        f"max by ({SOURCE}, reason) "
+        '(slack_capacity_buffers{reason=~"Infeasible|NotReadyForProvisioning|Conflict"}) > 0',
+        AlertSeverity.WARNING,
+        "15m",
+        "CapacityBuffers hold less than they ask for: {{ $labels.reason }}",
+        "{{ $value | humanize }} CapacityBuffers have had the reason {{ $labels.reason }} for 15 minutes: no node "
+        "comes for their chunks, their reference or size cannot be used, or another server writes their status.",
+    ),
+    Alert(
         "ResourceSlackWatchRestarts",
         f"max by ({SOURCE}, path) (increase(slack_watch_restarts_total[15m])) > 10",
         AlertSeverity.WARNING,

@@ -380,6 +380,18 @@ def _process_panels() -> tuple[Panel, ...]:
             "reqps",
         ),
         Panel(
+            "CapacityBuffers",
+            "Served ones by the reason of Provisioning; Conflict: left to another server.",
+            (Query(f"max by (reason) (slack_capacity_buffers{{{_JOB}}})", "{{reason}}"),),
+            "short",
+        ),
+        Panel(
+            "Chunks of CapacityBuffers",
+            "Wanted within all bounds, and fitting now.",
+            (Query(f"max by (state) (slack_capacity_buffer_chunks{{{_JOB}}})", "{{state}}"),),
+            "short",
+        ),
+        Panel(
             "Watches opened anew",
             "In 15 minutes, by path of the API; the API server ends each after half an hour to an hour.",
             (Query(f"max by (path) (increase(slack_watch_restarts_total{{{_JOB}}}[15m]))", "{{path}}"),),

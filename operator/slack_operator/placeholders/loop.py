@@ -97,6 +97,7 @@ class Loop:
         prices: NodePrices = NO_PRICES,
         on_reconciled: Callable[[Reconciliation], None] | None = None,
         on_planned: Sequence[OnPlanned] = (),
+        keeps_buffers: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -123,6 +124,7 @@ class Loop:
         self._built_in_policy = built_in_policy
         self._on_reconciled = on_reconciled
         self._on_planned = on_planned
+        self._keeps_buffers = keeps_buffers
         self._clock = clock
         self._wall = wall
         self._reset_state()
@@ -414,8 +416,10 @@ class Loop:
             for planned, item in zip(planned_policies, items, strict=True)
             if planned.policy.spec.priority_class_name == PRIORITY_CLASS and not item.dry_run
         ]
-        if ours:
-            self._priority_class.ensure(observation.priority_classes, create=any(item.act for item in ours))
+        buffers = self._keeps_buffers()
+        if ours or buffers:
+            create = buffers or any(item.act for item in ours)
+            self._priority_class.ensure(observation.priority_classes, create=create)
         decided = self._decide(planned_policies, items, observation)
         writes = [action for actions in decided for action in actions]
         # Before anything is lowered, for a controller that makes hundreds does not look at their count again.

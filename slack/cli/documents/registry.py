@@ -37,6 +37,13 @@ class OperatorSeen(Record):
     text: str
 
 
+class BufferSeen(Record):
+    """A CapacityBuffer, and how it is."""
+
+    name: str
+    text: str
+
+
 class PolicyState(Record):
     """How a policy's slack is, in a word."""
 
@@ -75,6 +82,10 @@ class Status(Record):
     idle: bool
     operator: OperatorSeen
     not_seen: list[str]
+    buffers: list[BufferSeen]
+    """CapacityBuffers."""
+    buffer_server: str
+    """Who serves them, and how that is known; '' where the kind is not there."""
     findings: list[StatusFinding]
     policies: list[PolicyStatus]
 

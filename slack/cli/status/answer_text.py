@@ -49,6 +49,10 @@ def print_answer(shown: "Health", *, wide: bool, headers: bool = True) -> None:
     for finding in shown.built_in_findings:
         _finding(out, finding, indent="")
         out.print()
+    for name, text in shown.buffers:
+        out.print(f"buffer    {name}  {text}", markup=False, soft_wrap=True)
+    if shown.buffer_server:
+        out.print(f"buffers   {shown.buffer_server}", markup=False, soft_wrap=True)
     if not shown.operator_findings:  # above, with what to do
         out.print(f"operator  {shown.operator}", markup=False, soft_wrap=True)
     for text in shown.unseen:

@@ -1,6 +1,7 @@
 """`status`: is my slack there? Reads only; exit code 0 when nothing is wrong, 3 when something is."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,6 +97,8 @@ def status(
 def _health(
     policy: str | None, selector: str, namespace: str | None, lease_name: str | None, access: ClusterAccess
 ) -> "Health":
+    from slack.capacity_buffers.answer import NOT_PROBED, answer_of
+    from slack.cli.inputs.buffers import read_buffers
     from slack.cli.status.observe import observe_operator
     from slack.health.verdict import assess
 
@@ -103,7 +106,13 @@ def _health(
         seen, at_namespace, at_lease = observe_operator(
             connection, policy, namespace=namespace, lease_name=lease_name, selector=selector
         )
-    return assess(seen, now=time.time(), namespace=at_namespace, lease_name=at_lease)
+        buffers = read_buffers(connection, at_namespace) if policy is None and not selector else None
+    shown = assess(seen, now=time.time(), namespace=at_namespace, lease_name=at_lease)
+    if buffers is None:
+        return shown
+    answers = [answer_of(own, None) for own in buffers[0]]
+    server = NOT_PROBED if buffers[1] is None else str(buffers[1])
+    return replace(shown, buffers=tuple((each.name, each.headline) for each in answers), buffer_server=server)
 
 
 def _print(shown: "Health", output: Output) -> None:
@@ -128,6 +137,8 @@ def document(shown: "Health") -> dict[str, Any]:
         "idle": shown.idle,
         "operator": {"runs": shown.operator_runs, "text": shown.operator},
         "not_seen": list(shown.unseen),
+        "buffers": [{"name": name, "text": text} for name, text in shown.buffers],
+        "buffer_server": shown.buffer_server,
         "findings": [_finding_document(finding) for finding in (*shown.operator_findings, *shown.built_in_findings)],
         "policies": [
             {

@@ -24,6 +24,7 @@ class OutputKind(StrEnum):
     NAME = "name"
     JSONPATH = "jsonpath"
     CUSTOM_COLUMNS = "custom-columns"
+    CAPACITY_BUFFERS = "capacitybuffers"
 
 
 _TEMPLATES = {OutputKind.JSONPATH: "TEMPLATE", OutputKind.CUSTOM_COLUMNS: "COLUMNS"}
@@ -41,6 +42,8 @@ class ListedRows:
     name: str = "name"
     """Field of a row with the name of its object; empty: rows are no objects."""
     markdown: bool = False
+    buffers: bool = False
+    """Whether it prints PodTemplates and CapacityBuffers, for an autoscaler that serves these itself."""
     text: str = ""
     """What is particular about this command's formats."""
 
@@ -48,6 +51,7 @@ class ListedRows:
     def kinds(self) -> tuple[OutputKind, ...]:
         """The formats that the command has."""
         left_out = set() if self.markdown else {OutputKind.MARKDOWN}
+        left_out |= set() if self.buffers else {OutputKind.CAPACITY_BUFFERS}
         left_out |= set() if self.rows else {OutputKind.NAME, OutputKind.CUSTOM_COLUMNS}
         left_out |= set() if self.name else {OutputKind.NAME}
         return tuple(kind for kind in OutputKind if kind not in left_out)

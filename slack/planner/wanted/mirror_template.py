@@ -56,7 +56,7 @@ class Reservation:
     """Row in `Snapshot.kinds` of its newest live pod, as which its mirrors are made; None: as its template is."""
 
 
-def _newest(kinds: PodKinds, rows: Iterable[int]) -> int | None:
+def newest_kind(kinds: PodKinds, rows: Iterable[int]) -> int | None:
     """Return the kind of the newest live pod among these, None if none of them has a pod.
 
     In this order: pods that a scheduler considers before gated ones; the newest; of equal ones the most pods.
@@ -103,11 +103,11 @@ def reservations(snapshot: Snapshot) -> tuple[Reservation, ...]:
         if workload in objects or kinds.reserve[k]:
             rows_of.setdefault(workload, []).append(k)
     found = [
-        _of_object(snapshot, item, _newest(kinds, rows_of.get(workload, ()))) for workload, item in objects.items()
+        _of_object(snapshot, item, newest_kind(kinds, rows_of.get(workload, ()))) for workload, item in objects.items()
     ]
     for workload, rows in rows_of.items():
         if workload not in objects:
-            newest = _newest(kinds, rows)
+            newest = newest_kind(kinds, rows)
             pods = int((kinds.running[rows] + kinds.pending[rows]).sum())
             found.append(_of_pods(snapshot, rows[0] if newest is None else newest, pods))
     return tuple(sorted(found, key=lambda own: own.workload))
@@ -213,6 +213,18 @@ def rewrite_anti_affinity(text: str, namespace: str, labels: Labels, reserved_fo
     return _canonical(sorted(terms, key=_canonical)) if terms else ""
 
 
+def rewrite_pod_affinity(text: str, namespace: str, labels: Labels) -> str:
+    """Rewrite required pod affinity terms, so that they mean the same of a placeholder.
+
+    Args:
+        text: canonical JSON of the workload's terms, '' for none.
+        namespace: the workload's.
+        labels: of the workload's pods.
+    """
+    terms = [_in_namespace(term, namespace, labels) for term in terms_of(text)]
+    return _canonical(sorted(terms, key=_canonical)) if terms else ""
+
+
 def _against_itself(term: Mapping[str, Any], namespace: str, labels: Labels, namespaces: Namespaces) -> bool:
     return matches(term, (namespace, labels), (namespace, labels), namespaces)
 
@@ -279,14 +291,13 @@ def mirror_shape(
     workload, labels = reservation.workload, reservation.labels
     reserved_for = reservation.group or str(workload)
     value = label_value(reserved_for)
-    affinity = [_in_namespace(term, workload.namespace, labels) for term in terms_of(constraints.pod_affinity)]
     return Shape(
         requests=amounts(reservation.requests, resources),
         node_selector=constraints.node_selector,
         node_affinity=constraints.node_affinity,
         tolerations=constraints.tolerations,
         anti_affinity=rewrite_anti_affinity(constraints.anti_affinity, workload.namespace, labels, value, namespaces),
-        pod_affinity=_canonical(sorted(affinity, key=_canonical)) if affinity else "",
+        pod_affinity=rewrite_pod_affinity(constraints.pod_affinity, workload.namespace, labels),
         topology_spread=rewrite_spread(constraints.topology_spread, labels, value, policy.form),
         scheduler_name=constraints.scheduler_name,
         runtime_class=constraints.runtime_class,

@@ -139,7 +139,10 @@ class UnboundTelling:
         self._may_write = may_write
         self._clock = view.clock
         self._wall = wall
-        self._wanted: Mapping[str, Wanted] = {}
+        self._planned: Mapping[str, Wanted] = {}
+        """By ReplicaSet of a policy."""
+        self._of_buffers: Mapping[str, Wanted] = {}
+        """By ReplicaSet of a CapacityBuffer."""
         self._written: dict[str, float] = {}
         """By uid of pods that are there: when their condition was written last, monotonic."""
         self._refused: frozenset[str] = frozenset()
@@ -186,9 +189,20 @@ class UnboundTelling:
             for shape in plan.shapes
             if not shape.shape.form.is_scheduled
         }
-        if wanted != self._wanted:
-            self._wanted = wanted
+        if wanted != self._planned:
+            self._planned = wanted
             self._touched.set()
+
+    def look_at_buffers(self, replicas: Mapping[str, int]) -> None:
+        """Take how many pods of each ReplicaSet of a CapacityBuffer may be told of; any thread may call."""
+        wanted = {name: Wanted(count, count, ()) for name, count in replicas.items()}
+        if wanted != self._of_buffers:
+            self._of_buffers = wanted
+            self._touched.set()
+
+    @property
+    def _counts(self) -> Mapping[str, Wanted]:
+        return {**self._planned, **self._of_buffers} if self._of_buffers else self._planned
 
     def _run(self) -> None:
         wait: float | None = None
@@ -210,14 +224,14 @@ class UnboundTelling:
         """Write what is due; return the seconds until something is due again, None when nothing is."""
         if not self._may_write():
             self._written.clear()
-            return REPEAT_SECONDS if self._wanted else None
-        if not self._wanted:
+            return REPEAT_SECONDS if self._counts else None
+        if not self._counts:
             self.problem = None
             return None
         facts, uids = self._view.placeholder_facts()
         now = self._clock()
         self._forget({pod.uid for pod in facts}, uids)
-        waiting = untold(facts, self._wanted)
+        waiting = untold(facts, self._counts)
         due = [pod for pod in waiting if self._is_due(pod, now)]
         if not waiting:
             self.problem = None

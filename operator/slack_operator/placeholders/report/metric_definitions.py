@@ -300,6 +300,31 @@ TAKEN_BACK = MetricDefinition(
     "object (it was deleted), pods (made from a changed template), cost (deletion costs), priority (of placeholders), "
     "lost (their labels or owner) or globalDefault. Empty policy: the PriorityClass.",
 )
+BUFFERS = MetricDefinition(
+    "slack_capacity_buffers",
+    "gauge",
+    ("reason",),
+    "",
+    "CapacityBuffers that are served, by the reason of their condition Provisioning; Conflict: left to another server. "
+    "Only from the operator that leads.",
+)
+BUFFER_CHUNKS = MetricDefinition(
+    "slack_capacity_buffer_chunks",
+    "gauge",
+    ("state",),
+    "",
+    "Chunks of served CapacityBuffers: wanted, as bounds leave them, and fitting, in free capacity of nodes now. "
+    "Only from the operator that leads.",
+)
+BUFFER_SERVER = MetricDefinition(
+    "slack_capacity_buffer_server",
+    "gauge",
+    ("server",),
+    "",
+    "1 for who serves CapacityBuffers beside the operator, by its probe: Nobody, ClusterAutoscaler, "
+    "ClusterAutoscalerController, Karpenter, Other, NoCRD, UnusableCRD or Probing. Only while capacityBuffers.serve is "
+    "not Off, from the operator that leads.",
+)
 
 FAMILIES = (
     DESIRED_CPU,
@@ -335,6 +360,9 @@ FAMILIES = (
     STUCK,
     RESCUES,
     TAKEN_BACK,
+    BUFFERS,
+    BUFFER_CHUNKS,
+    BUFFER_SERVER,
     PLAN_DURATION,
     PLAN_TIMESTAMP,
     PLAN_INTERVAL,

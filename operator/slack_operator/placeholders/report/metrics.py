@@ -81,6 +81,7 @@ class Metrics(ProcessMetrics):
             self._gauge(metric_definitions.LOW_PRIORITY_MEMORY),
         )
         self._add_policy_gauges()
+        self._add_buffer_gauges()
         self._add_events()
         self._add_objective_gauges()
         self._add_process_metrics()
@@ -101,6 +102,28 @@ class Metrics(ProcessMetrics):
         self._dry_run = self._gauge(metric_definitions.DRY_RUN)
         self._ceiling_reached = self._gauge(metric_definitions.CEILING_REACHED)
         self._more_than_doubles = self._gauge(metric_definitions.MORE_THAN_DOUBLES)
+
+    def _add_buffer_gauges(self) -> None:
+        self._buffers = self._gauge(metric_definitions.BUFFERS)
+        self._chunks = self._gauge(metric_definitions.BUFFER_CHUNKS)
+        self._buffer_server = self._gauge(metric_definitions.BUFFER_SERVER)
+
+    def show_buffers(self, server: str, states: Mapping[str, int], wanted: int, fitting: int) -> None:
+        """Show what serving CapacityBuffers has come to.
+
+        Args:
+            server: who else serves.
+            states: how many buffers there are, by reason.
+            wanted: chunks.
+            fitting: of these.
+        """
+        self._buffer_server.clear()
+        self._buffer_server.labels(server).set(1)
+        self._buffers.clear()
+        for reason, count in states.items():
+            self._buffers.labels(reason).set(count)
+        self._chunks.labels("wanted").set(wanted)
+        self._chunks.labels("fitting").set(fitting)
 
     def _add_events(self) -> None:
         """Declare what is counted or timed for a policy."""

@@ -66,6 +66,8 @@ class Observation:
     """Of their namespaces, where these may be watched."""
     refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By ReplicaSet why its last pod was refused, apart from quotas."""
+    buffer_events: tuple[AutoscalerEvent, ...] = ()
+    """What was said of placeholders of CapacityBuffers."""
 
 
 class NodeMarks(NamedTuple):
@@ -138,6 +140,8 @@ class ClusterView:
         self.lock = threading.RLock()
         self.columns = ClusterColumns(namespace, taint_keys=taint_keys)
         self.sets: dict[str, wire.OwnReplicaSet] = {}
+        self.buffer_sets: dict[str, wire.OwnReplicaSet] = {}
+        """ReplicaSets of CapacityBuffers, which no policy's plan knows."""
         self.placeholders: dict[str, wire.Pod] = {}
         self.priority_classes: dict[str, wire.PriorityClass] = {}
         self.autoscaler_events = AutoscalerEvents()
@@ -162,6 +166,8 @@ class ClusterView:
         """To be called when something that a plan depends on is new."""
         self.on_untold: Callable[[], None] = lambda: None
         """To be called when an unbound placeholder is new, or has lost what tells autoscalers of it."""
+        self.on_workload: Callable[[str, str, str], None] = lambda *_: None
+        """To be called with kind, namespace and name of a workload object that has changed."""
         self.on_unplaced: Callable[[], None] = lambda: None
         """To be called when a real pod without a node is new."""
 
@@ -188,11 +194,12 @@ class ClusterView:
             self.preemptions.forget_promises(self.clock())
             self.instant.forget_vacated(self.clock())
             copy = self.columns.copy()
+            said = self.autoscaler_events.about({**self.sets, **self.buffer_sets}, now)
             observation = partial(
                 Observation,
                 present=Present({**self.sets, **self._suspended_as_planned()}, dict(self.placeholders)),
                 autoscaler_events=(
-                    *self.autoscaler_events.about(self.sets, now),
+                    *(event for event in said if event.replica_set in self.sets),
                     *self.failures.loops(self.sets, now),
                 ),
                 priority_classes=dict(self.priority_classes),
@@ -204,6 +211,7 @@ class ClusterView:
                 pools=self.pools.all(),
                 refusals=self.autoscaler_events.refusals(self.sets, now),
                 quotas=tuple(self.quotas.of(sorted(self.pools.namespaces()))),
+                buffer_events=tuple(event for event in said if event.replica_set in self.buffer_sets),
             )
         return observation(snapshot=self.columns.build(copy, now, self.lock))
 

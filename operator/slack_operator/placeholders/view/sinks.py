@@ -15,6 +15,7 @@ import msgspec
 from slack.cluster import wire
 from slack.cluster.columns import InvalidObject
 from slack.cluster.identity import PLACEHOLDER, REAL, owner_name
+from slack.cluster.labels import LABEL_BUFFER
 from slack.cluster.tables.placeholder_table import is_unschedulable
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
@@ -126,6 +127,10 @@ class PodSink:
 
     def _follow_placeholder(self, pod: wire.Pod, now: float, *, deleted: bool) -> None:
         view, name = self._view, pod.metadata.name
+        if pod.metadata.label(LABEL_BUFFER):  # no policy's, and nothing displaces it
+            if not deleted and not is_unschedulable(pod.status):
+                view.on_untold()
+            return
         known = view.placeholders.get(name)
         if not deleted:
             view.placeholders[name] = pod.detach()
@@ -251,6 +256,8 @@ class WorkloadSink(_ColumnSink[W]):
         """Some events, in order."""
         super().apply(events)
         view = self._view
+        for _, owner in events:
+            view.on_workload(self._kind, owner.metadata.namespace or "", owner.metadata.name)
         if view.owners is None:
             return
         for some in _few(events):
@@ -332,11 +339,15 @@ class OwnSetSink:
         with view.lock:
             for event, item in events:
                 name = item.metadata.name
+                ours, others = view.sets, view.buffer_sets
+                if item.metadata.label(LABEL_BUFFER):
+                    ours, others = others, ours
+                others.pop(name, None)
                 if event is EventType.DELETED or not is_ours(item):
-                    news |= view.sets.pop(name, None) is not None
+                    news |= ours.pop(name, None) is not None
                 else:
                     news = True
-                    view.sets[name] = item.detach()
+                    ours[name] = item.detach()
                     self._listed.add(name)
         if news:
             view.on_change()
@@ -349,8 +360,9 @@ class OwnSetSink:
         """The list is whole."""
         view = self._view
         with view.lock:
-            for name in [name for name in view.sets if name not in self._listed]:
-                del view.sets[name]
+            for sets in (view.sets, view.buffer_sets):
+                for name in [name for name in sets if name not in self._listed]:
+                    del sets[name]
         view.on_change()
 
 

@@ -1,7 +1,8 @@
 """What the operator watches, with which selectors; everything but Events and finished placeholders is required.
 
 Namespaces are not where the operator has no right to them: then who may reserve is judged by their names alone. Nor are
-ResourceQuotas and LimitRanges, which only making way asks for: then pods are waited for that admission refuses.
+ResourceQuotas and LimitRanges, which making way and CapacityBuffers ask for: without them pods are waited for that
+admission refuses, and no quota bounds a buffer.
 ActivationPools are required where there are any, for a plan without them would take back what was kept for them; there
 are none where the kind is not known or may not be watched.
 """
@@ -42,7 +43,7 @@ class Watches(watches.Watches):
         view: ClusterView,
         *,
         helpful: Sequence[Reflector[Any]] = (),
-        make_way: bool = True,
+        admission: bool = True,
         clock: Callable[[], float] = time.monotonic,
         stale_seconds: float = STALE_SECONDS,
     ) -> None:
@@ -68,7 +69,7 @@ class Watches(watches.Watches):
         )
         namespaces = Reflector(connection, resource_path("v1", "namespaces"), wire.Namespace, NamespaceSink(view))
         unless_forbidden: list[Reflector[Any]] = [namespaces, pools]
-        if make_way:
+        if admission:
             quotas, ranges = resource_path("v1", "resourcequotas"), resource_path("v1", "limitranges")
             unless_forbidden.append(Reflector(connection, quotas, wire.ResourceQuota, view.quotas))
             unless_forbidden.append(Reflector(connection, ranges, wire.LimitRange, view.limit_ranges))

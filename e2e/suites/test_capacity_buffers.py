@@ -1,0 +1,204 @@
+"""CapacityBuffers served on real components, with exactly the rights of the chart."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e.harness.api import Api, Json
+from e2e.harness.autoscalers.cluster_autoscaler import ClusterAutoscaler, NodeGroup
+from e2e.harness.cluster import kwok
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.objects import create_all, deployment, make_namespace, nodes, scale, wait_for_running, wait_until
+from e2e.harness.product.capacity_buffers import (
+    CRD_PATH,
+    OWN_STRATEGY,
+    buffer_reasons,
+    buffer_status,
+    capacity_buffer,
+    change_buffer,
+    delete_buffer,
+    install_kind,
+    pod_template,
+    wait_for_provisioning,
+)
+from e2e.harness.product.helm import Helm
+from e2e.harness.product.operator import REPLICA_SETS, Operator, binding_seconds, install, placeholders
+
+FITS, WAITS = "True FitsExistingCapacity", "False RequiresNewCapacity"
+PROBE_SECONDS = 40.0
+
+
+@contextmanager
+def serving(cluster: Backend, *flags: str, serve: str = "Unserved", name: str = "operator") -> Iterator[Operator]:
+    """Run an operator that serves, with the rights that the chart gives it then."""
+    manifests = Helm(cluster.run_folder / "helm").template("--set", f"capacityBuffers.serve={serve}")
+    identity = install(cluster, manifests)
+    with Operator(cluster, f"--capacity-buffers={serve}", *flags, identity=identity, name=name) as operator:
+        operator.wait_until_ready()
+        yield operator
+
+
+def buffer_sets(api: Api) -> list[Json]:
+    return api.items(REPLICA_SETS, labelSelector="resource-slack.io/buffer")
+
+
+def two_nodes(api: Api) -> None:
+    create_all(api, [kwok.node(f"n{i}", cpu="8", memory="32Gi") for i in range(2)])
+
+
+@pytest.mark.core
+def test_a_buffer_is_served_within_its_bounds_and_each_condition_is_true(cluster: Backend) -> None:
+    api = cluster.api
+    two_nodes(api)
+    install_kind(api)
+    make_namespace(api, "shop")
+    api.create(pod_template("chunk"))
+    with serving(cluster) as operator:
+        api.create(capacity_buffer("cb", podTemplateRef={"name": "chunk"}, replicas=5))
+        status = wait_for_provisioning(api, "cb", FITS, PROBE_SECONDS)
+        assert (status["replicas"], status["podTemplateRef"]["name"]) == (5, "chunk")
+        assert (status["provisioningStrategy"], status["podTemplateGeneration"]) == (OWN_STRATEGY, 1)
+        assert {each["observedGeneration"] for each in status["conditions"]} == {1}
+        assert operator.metric("slack_capacity_buffer_server", server="Nobody") == 1
+        uids = {pod["metadata"]["uid"] for pod in placeholders(api)}
+        assert len(uids) == 5
+        _edit_template(api)
+        _wait_for_size(api, "cb", "podTemplateGeneration", 2)
+        assert {pod["metadata"]["uid"] for pod in placeholders(api)} == uids, "no placeholder is made anew"
+        _size_follows_a_workload(api)
+        _quota_and_missing_reference(api)
+        writes = api.get("/apis/autoscaling.x-k8s.io/v1beta1/namespaces/default/capacitybuffers/cb")["metadata"]
+        operator.wait_for_plans(3)
+        same = api.get("/apis/autoscaling.x-k8s.io/v1beta1/namespaces/default/capacitybuffers/cb")["metadata"]
+        assert same["resourceVersion"] == writes["resourceVersion"], "nothing is written in a steady cluster"
+        delete_buffer(api, "cb")
+        wait_until(lambda: len(buffer_sets(api)) == 1, 20, "the deleted buffer's ReplicaSet to be gone")
+
+
+def _edit_template(api: Api) -> None:
+    api.patch("/api/v1/namespaces/default/podtemplates/chunk", {"template": {"metadata": {"labels": {"new": "x"}}}})
+
+
+def _wait_for_size(api: Api, name: str, field: str, value: int) -> None:
+    state = lambda: buffer_status(api, name)  # noqa: E731  # what is shown on a failure
+    wait_until(
+        lambda: buffer_status(api, name).get(field) == value, 30, f"{field} of {name} to be {value}", state=state
+    )
+
+
+def _size_follows_a_workload(api: Api) -> None:
+    """Percentages follow the replicas, up to the limits."""
+    api.create(deployment("web", 3, cpu="500m", memory="256Mi"))
+    wait_for_running(api, 3, 60)
+    reference = {"apiGroup": "apps", "kind": "Deployment", "name": "web"}
+    api.create(capacity_buffer("web", scalableRef=reference, percentage=50, limits={"cpu": "2"}))
+    wait_for_provisioning(api, "web", FITS)
+    assert buffer_status(api, "web")["replicas"] == 2
+    assert "podTemplateRef" not in buffer_status(api, "web")
+    scale(api, "web", 6)
+    _wait_for_size(api, "web", "replicas", 3)
+    change_buffer(api, "web", percentage=200)
+    _wait_for_size(api, "web", "replicas", 4)
+
+
+def _quota_and_missing_reference(api: Api) -> None:
+    """A quota of the buffer's namespace cuts it, pods included; what is not there is said after 10 s."""
+    api.create(pod_template("chunk", "shop"))
+    api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "few", "namespace": "shop"},
+            "spec": {"hard": {"pods": "2"}},
+        }
+    )
+    api.create(capacity_buffer("cut", "shop", podTemplateRef={"name": "chunk"}, replicas=4))
+    status = wait_for_provisioning(api, "cut", FITS, namespace="shop")
+    limited = next(each for each in status["conditions"] if each["type"] == "LimitedByQuotas")
+    assert (status["replicas"], limited["status"]) == (2, "True")
+    assert limited["message"] == "limited from 4 to 2 chunks by quotas: few"
+    delete_buffer(api, "cut", "shop")
+    api.create(capacity_buffer("lost", podTemplateRef={"name": "nowhere"}, replicas=1))
+    wait_for_provisioning(api, "lost", "False NotReadyForProvisioning", 40)
+    assert buffer_reasons(api, "lost")["ReadyForProvisioning"] == "False PodTemplateNotFound"
+    delete_buffer(api, "lost")
+
+
+@pytest.mark.core
+def test_what_is_deleted_while_nobody_looks_is_taken_away_and_the_kind_may_come_back(cluster: Backend) -> None:
+    api = cluster.api
+    two_nodes(api)
+    install_kind(api)
+    api.create(pod_template("chunk"))
+    with serving(cluster, serve="Own", name="first"):
+        api.create(
+            capacity_buffer("ours", provisioningStrategy=OWN_STRATEGY, podTemplateRef={"name": "chunk"}, replicas=2)
+        )
+        api.create(
+            capacity_buffer("gone", provisioningStrategy=OWN_STRATEGY, podTemplateRef={"name": "chunk"}, replicas=1)
+        )
+        api.create(capacity_buffer("others", podTemplateRef={"name": "chunk"}, replicas=1))
+        wait_for_provisioning(api, "ours", FITS, PROBE_SECONDS)
+        wait_for_provisioning(api, "gone", FITS)
+        assert buffer_status(api, "others") == {}, "upstream's strategy is not ours to serve"
+    delete_buffer(api, "gone")
+    with serving(cluster, serve="Own", name="second"):
+        wait_until(lambda: len(buffer_sets(api)) == 1, 30, "what was left over to be gone")
+        assert buffer_reasons(api, "ours")["Provisioning"] == FITS, "a restart turns nothing"
+        api.delete(CRD_PATH)
+        wait_until(lambda: not buffer_sets(api), 120, "all to be gone with the kind")
+        install_kind(api)
+        api.create(
+            capacity_buffer("new", provisioningStrategy=OWN_STRATEGY, podTemplateRef={"name": "chunk"}, replicas=2)
+        )
+        wait_for_provisioning(api, "new", FITS, 60 + PROBE_SECONDS)
+
+
+@pytest.mark.autoscaler
+def test_a_buffer_beside_the_stock_cluster_autoscaler_is_filled_used_refilled_and_given_back(
+    cluster: Backend, cluster_autoscaler_binary: Path
+) -> None:
+    """Without its flags; in between the sequence by which Kueue uses a buffer: create, wait, admit, delete, bind."""
+    api = cluster.api
+    install_kind(api)
+    api.create(pod_template("chunk", cpu="3"))
+    group = NodeGroup("general", max_count=6, boot_seconds=2)
+    with ClusterAutoscaler(cluster, [group]), serving(cluster):
+        api.create(capacity_buffer("cb", podTemplateRef={"name": "chunk"}, replicas=2))
+        wait_for_provisioning(api, "cb", FITS, 60 + PROBE_SECONDS)
+        assert len(nodes(api)) == 2
+        seconds = binding_seconds(
+            api, lambda: api.create(deployment("burst", 2, cpu="3", memory="1Gi")), 2, 20, "burst"
+        )
+        assert seconds[-1] < 2.0, "what is held free is free"
+        wait_for_provisioning(api, "cb", WAITS, 20)
+        wait_for_provisioning(api, "cb", FITS, 60)
+        assert len(nodes(api)) == 4
+        api.create(capacity_buffer("job", podTemplateRef={"name": "chunk"}, replicas=1))
+        wait_for_provisioning(api, "job", FITS, 60)
+        delete_buffer(api, "job")
+        api.create(deployment("job", 1, cpu="3", memory="1Gi"))
+        wait_for_running(api, 3, 20)
+        api.delete("/apis/apps/v1/namespaces/default/deployments/burst")
+        delete_buffer(api, "cb")
+        wait_until(lambda: not buffer_sets(api), 20, "the ReplicaSets to be gone")
+        wait_until(lambda: len(nodes(api)) == 1, 120, "the nodes of the buffer to be given back")
+
+
+@pytest.mark.autoscaler
+def test_flags_that_are_switched_on_later_double_nothing(cluster: Backend, cluster_autoscaler_binary: Path) -> None:
+    api = cluster.api
+    install_kind(api)
+    api.create(pod_template("chunk", cpu="3"))
+    group = NodeGroup("general", max_count=6, boot_seconds=2)
+    flags = ["--capacity-buffer-controller-enabled=true", "--capacity-buffer-pod-injection-enabled=true"]
+    with serving(cluster):
+        with ClusterAutoscaler(cluster, [group]):
+            api.create(capacity_buffer("cb", podTemplateRef={"name": "chunk"}, replicas=2))
+            wait_for_provisioning(api, "cb", FITS, 60 + PROBE_SECONDS)
+        with ClusterAutoscaler(cluster, [group], flags):
+            wait_until(lambda: not buffer_sets(api), 60, "the buffer to be let go")
+            wait_for_provisioning(api, "cb", "True FakePodsInjected", 60)
+            assert len(nodes(api)) <= 2, "no chunk is counted twice"

@@ -1,0 +1,1 @@
+"""CapacityBuffers served: probed, planned, held by unbound placeholders, and told of in their status."""

@@ -1,0 +1,1 @@
+"""CapacityBuffers served with unbound placeholders: sizes, bounds, conditions, and who else serves them. Pure."""

@@ -1,0 +1,202 @@
+"""What is done about each buffer: references, live pods, defaults, and bounds that all buffers share."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slack.capacity_buffers.api import BufferReason, CapacityBuffer, ScaledTarget
+from slack.capacity_buffers.ceiling import BufferCeiling
+from slack.capacity_buffers.plan import MOST_CHUNKS, BufferInputs, BufferPlan, Unresolved, plan_buffers
+from slack.cluster import wire
+from slack.cluster.labels import HOSTNAME
+from slack.cluster.snapshot import Snapshot
+from tests.capacity_buffers.scenes import buffer, inputs, pod_spec, quota, template
+from tests.cluster.build import columns_of, node, pod
+from tests.planner.scenes import snapshot_of
+
+CHUNK: dict[str, Any] = {"podTemplateRef": {"name": "chunk"}}
+WEB: dict[str, Any] = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"}}
+NODES = [node("n1", cpu="8", memory="32Gi")]
+NEWEST = "2027-01-15T07:59:00Z"
+
+
+def _plan(own: CapacityBuffer, found: BufferInputs, snapshot: Snapshot | None = None) -> BufferPlan:
+    (plan,) = plan_buffers(snapshot or snapshot_of(*NODES), [own], found)
+    return plan
+
+
+def _live(*pods: Any) -> Snapshot:
+    columns = columns_of(*NODES, *pods)
+    columns.dates_pods = True
+    return columns.snapshot(1_800_000_000.0)
+
+
+def _web(name: str, cpu: str, created: str, **fields: Any) -> Any:
+    labels = {"pod-template-hash": "1", "app": "web"}
+    return pod(name, cpu=cpu, owner=("ReplicaSet", "web-1"), labels=labels, created=created, node="n1", **fields)
+
+
+def test_a_template_gives_chunks_and_says_its_name_and_generation() -> None:
+    plan = _plan(buffer(**CHUNK, replicas=3), inputs([template(generation=7)]))
+
+    assert (plan.problem, plan.asked, plan.replicas, plan.limits) == (None, 3, 3, ())
+    assert (plan.template, plan.template_generation) == ("chunk", 7)
+    assert plan.shape is not None
+    assert plan.shape.requests == (("cpu", 500), ("memory", 1 << 30))
+    assert plan.shape.unbound_scheduler
+    assert plan.shape.reserved_for == ""
+
+
+def test_an_edited_template_with_equal_requests_is_the_same_shape() -> None:
+    first, second = (
+        _plan(buffer(**CHUNK, replicas=1), inputs([template(generation=number, priorityClassName=name)])).shape
+        for number, name in ((1, "a"), (2, "b"))
+    )
+
+    assert first == second
+
+
+def test_a_reference_that_is_missing_waits_and_then_is_a_problem() -> None:
+    gone = {"shop/cb": Unresolved(BufferReason.SCALABLE_REF_NOT_FOUND, "there is no Deployment web")}
+    for spec, reason in ((CHUNK, BufferReason.POD_TEMPLATE_NOT_FOUND), (WEB, BufferReason.SCALABLE_REF_NOT_FOUND)):
+        own = buffer(**spec, replicas=1)
+        assert _plan(own, inputs(targets=gone, missing_seconds=9.9)).is_waiting
+        late = _plan(own, inputs(targets=gone, missing_seconds=10.0))
+        assert not late.is_waiting
+        assert late.problem is not None
+        assert late.problem.reason is reason
+        assert late.replicas == 0
+
+
+def test_a_target_that_nobody_has_asked_for_yet_is_waited_for_however_long() -> None:
+    assert _plan(buffer(**WEB, replicas=1), inputs(missing_seconds=1e6)).is_waiting
+
+
+def test_what_gives_no_chunk_or_no_size_is_a_problem_at_once() -> None:
+    cases: list[tuple[CapacityBuffer, BufferInputs, str]] = [
+        (buffer(replicas=1), inputs(), "neither spec.podTemplateRef nor spec.scalableRef"),
+        (buffer(**CHUNK, limits={"nvidia.com/gpu": "1"}), inputs([template()]), "a chunk requests none of these"),
+        (buffer(**WEB), inputs(targets={"shop/cb": ScaledTarget(3, pod_spec())}), "none of spec.replicas"),
+        (buffer(**CHUNK, replicas=1), inputs([template(cpu="x")]), "the pods cannot be read"),
+        (buffer(**WEB, replicas=1), inputs(targets={"shop/cb": ScaledTarget(3)}), "no live pod"),
+        (
+            buffer(**WEB, replicas=1),
+            inputs(targets={"shop/cb": Unresolved(BufferReason.RESOLUTION_FAILED, "this kind is not listed")}),
+            "not listed",
+        ),
+    ]
+    for own, found, text in cases:
+        plan = _plan(own, found)
+        assert plan.problem is not None, text
+        assert plan.problem.reason is BufferReason.RESOLUTION_FAILED, text
+        assert text in plan.problem.message
+
+
+def test_a_workload_without_pods_is_as_its_template_is_with_the_defaults_of_its_namespace() -> None:
+    item = {"type": "Container", "defaultRequest": {"cpu": "250m", "memory": "2Gi"}}
+    ranges = [msgspec.convert({"metadata": {"name": "r"}, "spec": {"limits": [item]}}, wire.LimitRange)]
+    raw = {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}
+    spec = msgspec.json.decode(msgspec.json.encode(raw), type=wire.PodSpec)
+
+    plan = _plan(buffer(**WEB, percentage=50), inputs(targets={"shop/cb": ScaledTarget(5, spec)}, ranges=ranges))
+
+    assert plan.replicas == 3
+    assert plan.chunk is not None
+    assert plan.chunk.requests == {"cpu": 1000, "memory": 2 << 30}
+
+
+def test_the_newest_live_pod_decides_over_the_template() -> None:
+    target = ScaledTarget(10, pod_spec(cpu="100m"), {"app": "web"})
+    snapshot = _live(
+        _web("a", "400m", "2027-01-15T07:00:00Z"),
+        _web("b", "400m", "2027-01-15T07:01:00Z"),
+        _web("c", "700m", NEWEST),
+    )
+
+    plan = _plan(buffer(**WEB, percentage=20, limits={"cpu": "1"}), inputs(targets={"shop/cb": target}), snapshot)
+
+    assert plan.chunk is not None
+    assert plan.chunk.is_live
+    assert plan.chunk.requests["cpu"] == 700
+    assert plan.asked == 1  # 20 % of 10 are 2, of which one is within 1 core
+
+
+def test_pods_that_avoid_one_another_have_chunks_that_avoid_them_and_one_another() -> None:
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    target = ScaledTarget(2, pod_spec(affinity=affinity), {"app": "web"})
+
+    plan = _plan(buffer(**WEB, replicas=2), inputs(targets={"shop/cb": target}))
+
+    assert plan.shape is not None
+    assert plan.shape.reserved_for == "shop/deploy/web"
+    assert plan.shape.anti_affinity.count(HOSTNAME) == 2
+
+
+def test_buffers_share_quotas_by_age_and_then_by_name() -> None:
+    found = inputs([template()], quotas=[quota({"requests.cpu": "3"}, {"requests.cpu": "500m"})])
+    buffers = [
+        buffer("young", **CHUNK, replicas=4),
+        buffer("b", age=50, **CHUNK, replicas=3),
+        buffer("a", age=50, **CHUNK, replicas=1),
+    ]
+
+    plans = plan_buffers(snapshot_of(*NODES), buffers, found)
+
+    assert [(p.buffer.metadata.name, p.replicas) for p in plans] == [("a", 1), ("b", 3), ("young", 1)]
+    assert [p.limits for p in plans] == [(), (), ("quotas: q",)]
+
+
+def test_a_namespace_without_a_pod_left_gets_no_chunk() -> None:
+    plan = _plan(buffer(**CHUNK, replicas=3), inputs([template()], quotas=[quota({"pods": "5"}, {"pods": "5"})]))
+
+    assert (plan.replicas, plan.limits) == (0, ("quotas: q",))
+
+
+def test_the_ceiling_and_our_own_bound_cut_and_say_so() -> None:
+    cut = _plan(buffer(**CHUNK, replicas=9), inputs([template()], ceiling=BufferCeiling(cpu=2000)))
+    assert (cut.asked, cut.replicas, cut.limits) == (9, 4, ("capacityBuffers.ceiling: cpu",))
+
+    many = _plan(buffer(**CHUNK, replicas=2_000_000_000), inputs([template()]))
+    assert (many.replicas, many.limits) == (MOST_CHUNKS, (f"resource-slack: {MOST_CHUNKS} chunks a buffer at most",))
+
+
+BUFFERS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=12
+)
+
+
+@given(drawn=BUFFERS, cpu=st.integers(0, 30), used=st.integers(0, 20), pods=st.integers(0, 25), share=st.floats(0, 1))
+def test_no_tenant_gets_more_than_its_quota_the_ceiling_and_its_share(
+    drawn: list[tuple[str, int, int, int]], cpu: int, used: int, pods: int, share: float
+) -> None:
+    sizes = (1, 2, 3, 4)
+    templates = [template(f"t{n}", namespace, cpu=str(n)) for namespace in "abc" for n in sizes]
+    quotas = [
+        quota({"requests.cpu": "20", "pods": str(pods)}, {"requests.cpu": str(used)}, namespace) for namespace in "ab"
+    ]
+    buffers = [
+        buffer(f"cb{i}", namespace, age, podTemplateRef={"name": f"t{size}"}, replicas=count)
+        for i, (namespace, count, size, age) in enumerate(drawn)
+    ]
+    ceiling = BufferCeiling(cpu=cpu * 1000, namespace_share=share)
+
+    plans = plan_buffers(snapshot_of(*NODES), buffers, inputs(templates, quotas=quotas, ceiling=ceiling))
+
+    held = {
+        namespace: sum(
+            plan.replicas * int((plan.template or "t0")[1:]) for plan in plans if plan.buffer.namespace == namespace
+        )
+        for namespace in "abc"
+    }
+    assert sum(held.values()) <= cpu
+    for namespace, cores in held.items():
+        assert cores <= cpu * share + 1e-6
+        if namespace in "ab":
+            assert cores <= max(20 - used, 0)
+            assert sum(p.replicas for p in plans if p.buffer.namespace == namespace) <= pods
+    for plan in plans:
+        assert plan.replicas <= plan.asked
+        assert bool(plan.limits) == (plan.replicas < plan.asked)
