@@ -29,7 +29,11 @@ def _pair(policy: str, plan: ShapePlan, namespace: str) -> list[Json]:
         return []
     shape = plan.shape.bound_twin
     labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_POLICY: policy, LABEL_SHAPE: shape.name}
-    metadata: Json = {"name": replica_set_name(policy, shape), "namespace": namespace, "labels": labels}
+    name = replica_set_name(policy, shape)
+
+    def metadata() -> Json:  # values of their own: YAML would print shared ones as anchors
+        return {"name": name, "namespace": namespace, "labels": dict(labels)}
+
     spec = pod_spec(policy, shape, DEFAULT_IMAGE)
     hard = [each for each in spec.pop("topologySpreadConstraints", ()) if each["whenUnsatisfiable"] == "DoNotSchedule"]
     if hard:
@@ -38,13 +42,13 @@ def _pair(policy: str, plan: ShapePlan, namespace: str) -> list[Json]:
         {
             "apiVersion": "v1",
             "kind": "PodTemplate",
-            "metadata": metadata,
-            "template": {"metadata": {"labels": labels}, "spec": spec},
+            "metadata": metadata(),
+            "template": {"metadata": {"labels": dict(labels)}, "spec": spec},
         },
         {
             "apiVersion": f"{GROUP}/{VERSIONS[0]}",
             "kind": KIND,
-            "metadata": metadata,
-            "spec": {"podTemplateRef": {"name": metadata["name"]}, "replicas": plan.count},
+            "metadata": metadata(),
+            "spec": {"podTemplateRef": {"name": name}, "replicas": plan.count},
         },
     ]
