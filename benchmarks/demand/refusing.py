@@ -5,7 +5,7 @@ more came than was finished within the last second, or the queue grew at two tic
 What is refused does not come again. Promised are (`docs/demand.md`):
 
 - at most 0.1 % refused at 80 % utilisation;
-- at 120 %, a refusal within two ticks if the containers run 1,000 messages a second or more. Below that, a refusal once
+- at 120 %, a refusal within two ticks if the containers run 500 messages a second or more. Below that, a refusal once
   75 messages more than the containers can run have come, and two ticks to see them;
 - no refusal beside an idle container.
 
@@ -41,7 +41,7 @@ MOST_MESSAGES: Final = 60_000
 RUN_SECONDS: Final = (0.0025, 0.01, 0.1, 1.0)
 """The first is that of the proposal, and the headline."""
 FEW_TICKS: Final = 2
-FAST_PER_SECOND: Final = 1000.0
+FAST_PER_SECOND: Final = 500.0
 """Containers that run so many messages a second refuse within `FEW_TICKS`."""
 EXCESS_MESSAGES: Final = 75
 """So many messages more than are run tell an overload from chance."""

@@ -6,6 +6,7 @@ A queue is first in, first out. What waited one stale window ago and was not tak
 from collections import deque
 from dataclasses import dataclass
 from math import sqrt
+from typing import NamedTuple
 
 from slack.demand.broker import QueueLag
 
@@ -33,6 +34,16 @@ class ReadingRates:
 
     arrivals: float = 0.0
     completions: float = 0.0
+
+
+class ReadingChange(NamedTuple):
+    """What came between two readings; what cannot be known is 0."""
+
+    seconds: float
+    in_flight: float
+    """Messages in containers' hands on average."""
+    completed: int
+    arrived: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +75,8 @@ class QueueHistory:
         self._shortest: QueueLag | None = None
         """The counters when the queue was shortest; the last of such moments."""
 
-    def add(self, at_seconds: float, lag: QueueLag, keep_seconds: float) -> tuple[float, float, int, int] | None:
-        """Take a reading; return what came since the one before: seconds, held on average, finished, arrived.
+    def add(self, at_seconds: float, lag: QueueLag, keep_seconds: float) -> ReadingChange | None:
+        """Take a reading; return what came since the one before.
 
         None where there is none before, or the clock went back, or the queue is another under the same name.
         """
@@ -83,9 +94,12 @@ class QueueHistory:
             readings.popleft()
         if last is None:
             return None
-        seconds = at_seconds - last.at_seconds
-        held = (last.lag.in_flight + lag.in_flight) / 2
-        return seconds, held, max(_completed_count(last.lag, lag) or 0, 0), max(_arrived_count(last.lag, lag) or 0, 0)
+        return ReadingChange(
+            seconds=at_seconds - last.at_seconds,
+            in_flight=(last.lag.in_flight + lag.in_flight) / 2,
+            completed=max(_completed_count(last.lag, lag) or 0, 0),
+            arrived=max(_arrived_count(last.lag, lag) or 0, 0),
+        )
 
     def stale(self, window_seconds: float) -> int:
         """Return how many messages wait for at least the window."""

@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from slack.demand.broker import QueueLag
-from slack.demand.history import QueueHistory, ReadingRates
+from slack.demand.capacity import LearntCapacity
+from slack.demand.history import QueueHistory, ReadingChange, ReadingRates
 from slack.demand.ledger import RETRIES, Failing, PoolCount
 from slack.demand.lifecycle import PoolState, awake
 from slack.demand.model import PoolContainer, PoolSettings, QueueDecision, QueueFigures, QueueState
@@ -72,6 +73,8 @@ class QueueMemory:
     __slots__ = (
         "awake",
         "backlog",
+        "capacity",
+        "change",
         "checked_seconds",
         "demand",
         "durations",
@@ -94,6 +97,9 @@ class QueueMemory:
         self.pool = pool
         self.history = QueueHistory()
         self.durations = Durations()
+        self.capacity = LearntCapacity()
+        self.change: ReadingChange | None = None
+        """What the last reading differed by from the one before."""
         self.demand = DemandHistory()
         self.state = QueueState.RUNNING
         self.held = Held()
@@ -117,12 +123,11 @@ class QueueMemory:
         pool = self.pool
         self.lag, self.retired_backlog = lag, retired_backlog
         self.durations.reported(durations_ms)
-        change = self.history.add(now_seconds, lag, pool.stale_seconds * 2)
+        change = self.change = self.history.add(now_seconds, lag, pool.stale_seconds * 2)
         moved = lag.backlog > 0 or lag.in_flight > 0 or retired_backlog > 0
         if change is not None:
-            seconds, held, completed, arrived = change
-            self.durations.counted(seconds, held, completed)
-            moved = moved or completed > 0 or arrived > 0
+            self.durations.counted(change.seconds, change.in_flight, change.completed)
+            moved = moved or change.completed > 0 or change.arrived > 0
         elif lag.delivered_total is not None and self.last_delivered is not None:
             moved = moved or lag.delivered_total != self.last_delivered
         self.last_delivered = lag.delivered_total
@@ -257,6 +262,8 @@ class QueueMemory:
         if pool.subject != self.pool.subject:
             self.history.clear()
             self.lag = NO_LAG
+        if pool.revision != self.pool.revision or pool.concurrency != self.pool.concurrency:
+            self.capacity = LearntCapacity()
         self.pool = pool
 
 

@@ -365,7 +365,10 @@ class Round:
         if waits_since:
             start = self._node_start_seconds or pool.demand.horizon_seconds
             rest = max(start - (self._now - min(waits_since)), 0.0)
-        full = turn.room.used >= turn.room.limit
+        full, idle = turn.room.used >= turn.room.limit, self._idle_for(turn)
+        slots = len(queue.serving(turn.count)) * pool.concurrency
+        if queue.change is not None:
+            queue.capacity.take(*queue.change, slots=slots, idle=idle > 0)
         queue.held = judge(
             ActionPressure(
                 containers=turn.room.used,
@@ -374,7 +377,8 @@ class Round:
                 rate_per_second=queue.rates.arrivals,
                 speed_per_second=queue.rates.completions,
                 growth=queue.history.growth() if figures.available >= LEAST_GROWN and full else NO_GROWTH,
-                idle=self._idle_for(turn),
+                exceeds_capacity=queue.capacity.is_exceeded,
+                idle=idle,
                 stale_seconds=pool.stale_seconds,
                 max_messages=pool.max_messages,
                 throttle_fraction=pool.throttle_fraction,

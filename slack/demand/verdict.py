@@ -42,6 +42,8 @@ class ActionPressure:
     """Messages that were finished, over the last second."""
     growth: Growth = NO_GROWTH
     """How the queue has grown."""
+    exceeds_capacity: bool = False
+    """More comes than the action's containers are known to run, by more than chance explains."""
     idle: int = 0
     """Ready containers that are idle: those of the action, or if it has none, those that may make way for it."""
     stale_seconds: float = 0.1
@@ -63,7 +65,8 @@ class ActionPressure:
             return False
         if self.drain_seconds < LEAST_WAIT_SHARE * self.stale_seconds:
             return False
-        return self.growth.grown >= LEAST_GROWN and self.growth.certainty >= LEAST_CERTAINTY
+        certain = self.growth.grown >= LEAST_GROWN and self.growth.certainty >= LEAST_CERTAINTY
+        return certain or self.exceeds_capacity
 
     @property
     def drain_seconds(self) -> float:

@@ -44,6 +44,10 @@ def test_truth_table(full: bool, slower: bool, waits: bool, idle: bool) -> None:
         ({"growth": Growth(19, 19)}, False),  # so few messages are no evidence
         ({"growth": Growth(20, 100)}, False),  # chance alone does as much
         ({"growth": NO_GROWTH, "rate_per_second": 1e6}, False),
+        ({"growth": NO_GROWTH, "exceeds_capacity": True}, True),  # what they can run is known
+        ({"exceeds_capacity": True, "rate_per_second": 9.9}, False),
+        ({"exceeds_capacity": True, "lag": 49, "speed_per_second": 1000.0, "rate_per_second": 1200.0}, False),
+        ({"exceeds_capacity": True, "idle": 1}, False),
         ({"rate_per_second": 9.9}, False),  # it has grown, and shrinks now
         ({"lag": 50, "speed_per_second": 1000.0, "rate_per_second": 1200.0}, True),  # half of 100 ms
         ({"lag": 49, "speed_per_second": 1000.0, "rate_per_second": 1200.0}, False),
