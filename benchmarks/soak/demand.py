@@ -67,6 +67,9 @@ class _Broker:
     queues: dict[str, _Queue] = field(default_factory=dict)
     most_body_bytes: int | None = None
 
+    async def adopt(self, installation: str) -> Sequence[str]:
+        return ()
+
     async def ensure(self, queue: QueueSettings) -> None:
         self.queues.setdefault(queue.name, _Queue())
 

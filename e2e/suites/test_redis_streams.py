@@ -324,3 +324,57 @@ def test_a_message_that_a_pull_gets_is_counted_once_whatever_was_left_behind(ser
         assert await counts(broker) == (0, 2)
 
     on(server, test)
+
+
+def test_an_installation_finds_the_queues_that_it_made_and_no_others(server: RedisServer) -> None:
+    """An earlier leader made them; another installation uses the same server."""
+    gone, kept, foreign = (f"act.media.{name}.256" for name in ("gone", "kept", "foreign"))
+
+    async def test(broker: RedisBroker) -> None:
+        other = await open_broker(server.url)
+        later = await open_broker(server.url)
+        try:
+            assert not await broker.adopt("ours")
+            assert not await other.adopt("theirs")
+            for name in (gone, kept):
+                await broker.ensure(QueueSettings(name=name))
+            await other.ensure(QueueSettings(name=foreign))
+            await broker.publish(kept, b"waits")
+            await raw(broker).sadd("act:made:ours", "no queue", "act.*")
+            assert set(await later.adopt("ours")) == {QUEUE, gone, kept}
+            for name in (gone, kept):
+                await later.forget(name)
+            assert set(await later.lag()) == {QUEUE, kept, foreign}, "what holds a message stays"
+            assert not await raw(broker).exists(gone)
+            assert set(await later.adopt("ours")) == {QUEUE, kept}
+        finally:
+            await other.close()
+            await later.close()
+
+    on(server, test)
+
+
+@pytest.mark.parametrize("rights", ["~act.*|~act:queues", "~act*"])
+def test_a_user_without_the_right_to_the_set_makes_and_forgets_queues_all_the_same(
+    server: RedisServer, rights: str
+) -> None:
+    """Also if something else has the name of the set."""
+
+    async def test(broker: RedisBroker) -> None:
+        await raw(broker).set("act:made:ours", "no set")
+        await raw(broker).execute_command(
+            "ACL", "SETUSER", "controller", "reset", "on", "nopass", "+@all", "&*", *rights.split("|")
+        )
+        user = await open_broker(server.url)
+        assert isinstance(user, RedisBroker)
+        try:
+            await raw(user).execute_command("AUTH", "controller", "any")
+            assert not await user.adopt("ours")
+            await user.ensure(QueueSettings(name="act.media.other.256"))
+            assert "act.media.other.256" in await user.lag()
+            await user.forget("act.media.other.256")
+            assert not await raw(broker).exists("act.media.other.256")
+        finally:
+            await user.close()
+
+    on(server, test)

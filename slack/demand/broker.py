@@ -101,6 +101,14 @@ class Broker(Protocol):
         """What `publish` takes in one message, its id's room left; None: as much as anybody sends."""
         ...
 
+    async def adopt(self, installation: str) -> Sequence[str]:
+        """Return the queues that this installation made, and that the broker does not take away by itself.
+
+        Args:
+            installation: who makes queues from now on; no other installation has the same name, in any cluster.
+        """
+        ...
+
     async def ensure(self, queue: QueueSettings) -> None:
         """Make the queue, or give the one that is there these settings. Messages that wait stay."""
         ...

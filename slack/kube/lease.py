@@ -191,6 +191,11 @@ class Elector:
         return self._holder
 
     @property
+    def uid(self) -> str | None:
+        """The Lease's uid, as it was last seen; None before the first look at one that was there."""
+        return self._seen[0] if self._seen is not None and self._seen[0] != "None" else None
+
+    @property
     def vacant_seconds(self) -> float | None:
         """For how long nobody has been seen to renew the lease; None while somebody does, and before the first look."""
         if self._seen is None or self.is_leader:

@@ -98,6 +98,8 @@ class ControllerComponents:
             on_turn=self._on_turn,
             guards=Guards.parse(settings.guards),
             node_start_seconds=lambda: self.pods.node_start_seconds,
+            installation=lambda: context.leadership.installation,
+            namespaces=settings.namespaces,
             recorder=self.recorder,
             clock=clock,
             unix=unix or steady(),

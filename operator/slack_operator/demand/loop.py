@@ -14,7 +14,7 @@ import secrets
 import string
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
@@ -111,6 +111,8 @@ class DecisionLoop:
         on_turn: Callable[[TickReport], None],
         guards: Guards,
         node_start_seconds: Callable[[], float | None] = lambda: None,
+        installation: Callable[[], str | None] = lambda: None,
+        namespaces: Collection[str] = (),
         recorder: LineRecorder[Line] | None = None,
         clock: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] = time.time,
@@ -125,6 +127,8 @@ class DecisionLoop:
             on_turn: told of each tick.
             guards: which hold.
             node_start_seconds: how long a node takes to start, where it is known.
+            installation: what no other installation is called, where it is known.
+            namespaces: the only ones whose pools are seen; empty for all.
             recorder: writes every tick down.
             clock: monotonic seconds.
             unix: Unix seconds that never jump; the containers' times are of that clock.
@@ -136,8 +140,7 @@ class DecisionLoop:
         self._on_turn = on_turn
         self._guards = guards
         self._node_start_seconds = node_start_seconds
-        self._recorder = recorder
-        self._trace = TraceWriter()
+        self._recorder, self._trace = recorder, TraceWriter()
         self._clock = clock
         self._unix = unix
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -148,14 +151,13 @@ class DecisionLoop:
         self._broker: Broker | None = None
         self._broker_problem: str | None = "the broker is not connected yet"
         self._scheduler: PoolScheduler | None = None
-        self._version = -1
-        self._provisioner = QueueProvisioner(BROKER_SECONDS, clock)
+        self._version, self._forgot_at = -1, clock()
+        self._provisioner = QueueProvisioner(BROKER_SECONDS, clock, installation, namespaces)
         self._retention = RetentionEnforcer(BROKER_SECONDS, clock)
         self._failed: deque[tuple[str, str]] = deque(maxlen=10_000)
         self._heard: dict[tuple[str, str], _Heard] = {}
         """By the queue under whose name it came, which the broker's rights bound, and the container that it names."""
         self._durations: dict[str, list[float]] = {}
-        self._forgot_at = clock()
         self._unread: Mapping[str, str] = {}
         self._outages = Outages()
 

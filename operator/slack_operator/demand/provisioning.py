@@ -9,11 +9,12 @@ have changed is asked for at once. Whether the whole broker is gone is the calle
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from slack.demand.broker import Broker, BrokerError, BrokerRefused, QueueSettings
+from slack.demand.subjects import Subject
 
 log = logging.getLogger(__name__)
 
@@ -43,16 +44,30 @@ class _Failed:
 class QueueProvisioner:
     """Owned by one event loop."""
 
-    def __init__(self, timeout_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        timeout_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        installation: Callable[[], str | None] = lambda: None,
+        namespaces: Collection[str] = (),
+    ) -> None:
         """Begin without a queue.
 
         Args:
             timeout_seconds: of the making of one queue.
             clock: monotonic seconds.
+            installation: what no other installation is called, where it is known.
+            namespaces: the only ones whose pools are seen; empty for all.
         """
+        self._installation = installation
+        self._namespaces = namespaces
+        self._adopted: str | None = None
+        """The installation whose queues were taken over."""
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._made: dict[str, QueueSettings] = {}
+        self._made_before: set[str] = set()
+        """Queues that earlier leaders made."""
         self._failed: dict[str, _Failed] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._unwanted_since: dict[str, float] = {}
@@ -70,6 +85,8 @@ class QueueProvisioner:
     def clear(self) -> None:
         """Forget all: what another process has done meanwhile is not known."""
         self._made.clear()
+        self._made_before.clear()
+        self._adopted = None
         self._failed.clear()
         self._unwanted_since.clear()
         for task in self._under_way.values():
@@ -81,6 +98,7 @@ class QueueProvisioner:
 
     async def make(self, broker: Broker, queues: Sequence[QueueSettings]) -> None:
         """Make those that are missing or have other settings, a bounded number of them; forget those nobody wants."""
+        await self._adopt(broker)
         wanted = {queue.name for queue in queues}
         self._failed = {name: failed for name, failed in self._failed.items() if name in wanted}
         due = [queue for queue in queues if self._made.get(queue.name) != queue and self._is_due(queue)]
@@ -90,6 +108,15 @@ class QueueProvisioner:
         ]
         if begun:
             await asyncio.wait(begun, timeout=PATIENCE_SECONDS)
+
+    async def _adopt(self, broker: Broker) -> None:
+        """Take over the queues that earlier leaders made: those that no pool wants are forgotten in their time."""
+        installation = self._installation()
+        if installation is None or installation == self._adopted:
+            return
+        made, seen = await asyncio.wait_for(broker.adopt(installation), self._timeout_seconds), self._namespaces
+        self._made_before = {name for name in made if not seen or Subject.parse(name).namespace in seen}
+        self._adopted = installation
 
     @property
     def _free(self) -> int:
@@ -102,7 +129,7 @@ class QueueProvisioner:
 
     def _unwanted(self, wanted: Container[str]) -> list[str]:
         now = self._clock()
-        unwanted = [name for name in self._made if name not in wanted]
+        unwanted = [name for name in self._made.keys() | self._made_before if name not in wanted]
         self._unwanted_since = {name: self._unwanted_since.get(name, now) for name in unwanted}
         return [
             name
@@ -131,6 +158,7 @@ class QueueProvisioner:
             self._unwanted_since[name] = self._clock()  # tried again as late as the first time
         else:
             self._made.pop(name, None)
+            self._made_before.discard(name)
             self._unwanted_since.pop(name, None)
 
     def _is_due(self, queue: QueueSettings) -> bool:

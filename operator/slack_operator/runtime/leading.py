@@ -79,6 +79,11 @@ class Leadership:
         return None if self._elector.vacant_seconds is not None else self._elector.holder or None
 
     @property
+    def installation(self) -> str | None:
+        """The Lease's uid, which no other installation has, in any cluster; None where it is not known."""
+        return None if self._elector is None else self._elector.uid
+
+    @property
     def vacant_seconds(self) -> float | None:
         """For how long nobody has been seen to lead; None while somebody does."""
         return None if self._elector is None else self._elector.vacant_seconds

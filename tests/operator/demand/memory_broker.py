@@ -28,12 +28,20 @@ class MemoryBroker:
         self.forgotten: list[str] = []
         self.dropped: list[tuple[str, Duration]] = []
         """What `drop` was asked for."""
+        self.made_before: Sequence[str] = ()
+        """What `adopt` returns."""
+        self.installations: list[str] = []
         self.gone = False
         self.most_body_bytes: int | None = None
 
     def _look(self) -> None:
         if self.gone:
             raise BrokerUnreachable("memory: not connected")
+
+    async def adopt(self, installation: str) -> Sequence[str]:
+        self._look()
+        self.installations.append(installation)
+        return self.made_before
 
     async def ensure(self, queue: QueueSettings) -> None:
         self._look()

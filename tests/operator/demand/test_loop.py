@@ -58,7 +58,9 @@ class FakeContainers:
 class Running:
     """A loop with its surroundings."""
 
-    def __init__(self, recorder: LineRecorder[Line] | None = None, wanted: DesiredState = WANTED) -> None:
+    def __init__(
+        self, recorder: LineRecorder[Line] | None = None, wanted: DesiredState = WANTED, namespaces: Sequence[str] = ()
+    ) -> None:
         self.broker, self.containers = FakeBroker(), FakeContainers()
         self.leads = True
         self.turns: list[TickReport] = []
@@ -73,6 +75,8 @@ class Running:
             may_act=lambda: self.leads,
             on_turn=self.turns.append,
             guards=Guards(),
+            installation=lambda: "lease-uid",
+            namespaces=namespaces,
             recorder=recorder,
         )
 
@@ -80,6 +84,13 @@ class Running:
         until, before = time.monotonic() + 10, len(self.turns)
         while len(self.turns) < before + ticks:
             assert time.monotonic() < until, "no tick came"
+            time.sleep(0.005)
+
+    def wait_until_idle(self) -> None:
+        """Wait until a tick was not made, for another leads."""
+        until = time.monotonic() + 10
+        while self.loop._scheduler is not None:
+            assert time.monotonic() < until, "it goes on"
             time.sleep(0.005)
 
 
@@ -308,6 +319,44 @@ def test_a_queue_that_takes_long_holds_up_a_tick_for_a_moment_only() -> None:
         assert time.monotonic() - began < 0.9
         assert [queue.name for queue in broker.made] == [SUBJECT]
         made.clear()
+
+    asyncio.run(whole())
+
+
+def test_who_comes_to_lead_forgets_the_queues_of_pools_that_were_deleted_while_nobody_led(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("slack_operator.demand.provisioning.FORGOTTEN_SECONDS", 0.0)
+    gone, elsewhere = "act.media.gone.256", "act.shop.gone.256"
+    for namespaces, forgotten in (((), {gone, elsewhere}), (("media",), {gone})):
+        running = Running(namespaces=namespaces)
+        running.broker.made_before = (SUBJECT, gone, elsewhere)
+        running.loop.start()
+        running.wait(ticks=10)
+        running.leads = False
+        running.wait_until_idle()
+        running.leads = True
+        running.wait(ticks=3)
+        running.loop.stop()
+        assert set(running.broker.forgotten) == forgotten, "pools of other namespaces are not seen"
+        assert running.broker.installations == ["lease-uid", "lease-uid"], "once each time that it comes to lead"
+
+
+def test_a_queue_of_an_earlier_leader_that_is_wanted_again_stays() -> None:
+    clock = [0.0]
+    made, broker = QueueProvisioner(1.0, lambda: clock[0], lambda: "lease-uid"), FakeBroker()
+    broker.made_before = ["act.media.gone.256"]
+
+    async def whole() -> None:
+        await made.make(broker, [])
+        clock[0] = FORGOTTEN_SECONDS - 1
+        await made.make(broker, [QueueSettings(name="act.media.gone.256")])
+        clock[0] += 2
+        await made.make(broker, [])
+        assert not broker.forgotten
+        clock[0] += FORGOTTEN_SECONDS
+        await made.make(broker, [])
+        assert broker.forgotten == ["act.media.gone.256"]
 
     asyncio.run(whole())
 

@@ -89,6 +89,10 @@ class KafkaLag:
     def most_body_bytes(self) -> None:
         """Nothing is published."""
 
+    async def adopt(self, installation: str) -> Sequence[str]:
+        """Return nothing: topics are their owners'."""
+        return ()
+
     async def ensure(self, queue: QueueSettings) -> None:
         """Remember the queue: its topic is its owner's to make.
 

@@ -88,6 +88,10 @@ class NatsBroker:
         """The server's `max_payload` is for body and headers together."""
         return max(self.connection.most_bytes - _HEADERS_BYTES, 0)
 
+    async def adopt(self, installation: str) -> Sequence[str]:
+        """Return nothing: the server itself takes away a consumer that nobody pulls from."""
+        return ()
+
     async def ensure(self, queue: QueueSettings) -> None:
         """Make the queue's consumer, and its prefix's stream where that is missing."""
         prefix = layout.check_queue(queue.name, self._prefixes)

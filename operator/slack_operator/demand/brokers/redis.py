@@ -50,6 +50,8 @@ _CHUNK: Final = 500
 _LOOKS: Final = 32
 """Of these, first entries that are looked at for their age; an entry may be a megabyte. As many are tidied."""
 _MOST_NAME: Final = 512
+_MOST_ADOPTED: Final = 100_000
+"""Queues of earlier leaders: who may write to the server may fill the set."""
 _LEAST_VERSION: Final = 7
 _NO_GROUP: Final = "NOGROUP"
 _NATS_CREDENTIALS: Final = "credentials file: is of NATS: for Redis write user:password, or a password alone"
@@ -97,6 +99,8 @@ class RedisBroker:
         }
         if tls:
             self._options["ssl_ca_certs"] = str(ca_file) if ca_file else None
+        self._made_by_us: str | None = None
+        """The set of queues that this installation has made; None: nobody has said which installation it is."""
         self._consumer = f"c-{secrets.token_hex(8)}"
         self.client = self._new_client(ANSWER_SECONDS)
         self._waiters: list[_Waiter] = []
@@ -124,6 +128,20 @@ class RedisBroker:
     def most_body_bytes(self) -> None:
         """Half a gigabyte: no limit that anybody meets."""
 
+    async def adopt(self, installation: str) -> Sequence[str]:
+        """Return the queues of the set that this installation keeps; none where the user may not read it."""
+        self._made_by_us = scripts.MADE + installation
+        found: list[str] = []
+        cursor, first = 0, True
+        with self._mapped(), contextlib.suppress(exceptions.ResponseError):
+            while (cursor or first) and len(found) < _MOST_ADOPTED:
+                first = False
+                cursor, names = await self.client.sscan(self._made_by_us, cursor, count=_CHUNK)
+                found += [name for raw in names if (name := _queue(raw)) is not None]
+            if self._settings:
+                await self.client.sadd(self._made_by_us, *self._settings)
+        return found
+
     async def ensure(self, queue: QueueSettings) -> None:
         """Make stream and group; consumers that are long gone are forgotten."""
         _check(queue.name)
@@ -134,6 +152,9 @@ class RedisBroker:
                 for result in await pipe.execute(raise_on_error=False):
                     if isinstance(result, Exception) and "BUSYGROUP" not in str(result):
                         raise await self._explained(result)
+            if self._made_by_us is not None:
+                with contextlib.suppress(exceptions.ResponseError):  # no right to the set: empty streams may stay
+                    await self.client.sadd(self._made_by_us, queue.name)
             await self._sweep(keys=[queue.name], args=[scripts.FORGOTTEN_MILLIS, ""])
         self._settings[queue.name] = queue
 
@@ -335,7 +356,10 @@ class RedisBroker:
         self._pulled.discard(queue)
         self._held.pop(queue, None)
         with self._mapped():
-            await self._forget_script(keys=[queue, scripts.QUEUES], args=[])
+            gone = await self._forget_script(keys=[queue, scripts.QUEUES], args=[])
+            if gone and self._made_by_us is not None:
+                with contextlib.suppress(exceptions.ResponseError):
+                    await self.client.srem(self._made_by_us, queue)
 
     async def delete(self, queue: str) -> None:
         """Delete the stream, and forget its name."""
