@@ -275,9 +275,9 @@ fidelity: $(READY)
 
 # --- releases --------------------------------------------------------------------------------------------------------
 
-# PROJECT_URL, IMAGE and DOWNLOAD_URL say what the tree cannot know (docs/releasing.md).
+# PROJECT_URL, IMAGE, DOWNLOAD_URL and SIGNING_KEY say what the tree cannot know (docs/releasing.md).
 release: $(READY) | $(UV)
-	@$(BIN)/python -m release.build --out dist
+	@$(if $(SIGNING_KEY),SIGNING_KEY=$(SIGNING_KEY)) $(BIN)/python -m release.build --out dist
 
 # In a folder of its own: what is checked is what was built now.
 release-check: $(READY) | $(UV)

@@ -4,8 +4,9 @@ Usage:
     python -m release.build [--out dist] [--only wheel,sbom,chart,plugin,manifest]
 
 Variables say what the tree cannot know: PROJECT_URL, the project's home, IMAGE, registry and name of the image, and
-DOWNLOAD_URL, the place of the archives without their names. The manifest of the plugin is written from all archives
-that lie in the folder, of other platforms too, and SHA256SUMS covers everything.
+DOWNLOAD_URL, the place of the archives without their names. With SIGNING_KEY, the file of a private key, the sums are
+signed. The manifest of the plugin is written from all archives that lie in the folder, of other platforms too, and
+SHA256SUMS covers everything.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from release import chart, plugin, sbom, version
+from release import chart, plugin, sbom, signing, version
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("wheel", "sbom", "chart", "plugin", "manifest")
@@ -74,8 +75,8 @@ def build_plugin(wheel: Path, out: Path, scratch: Path, number: str) -> Path:
 
 
 def sums(out: Path) -> dict[str, str]:
-    """Return the sha256 of every file but the list of them."""
-    files = sorted(file for file in out.iterdir() if file.is_file() and file.name != SUMS)
+    """Return the sha256 of every file but the list of them and its signature."""
+    files = sorted(file for file in out.iterdir() if file.is_file() and file.name not in (SUMS, signing.SIGNATURE))
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
@@ -108,7 +109,10 @@ def build(out: Path, parts: Sequence[str]) -> None:
                 homepage=project_url or NOWHERE,
             )
             (out / "slack.yaml").write_text(text, encoding="utf-8")
+    (out / signing.SIGNATURE).unlink(missing_ok=True)
     (out / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums(out).items()), encoding="utf-8")
+    if key := os.environ.get("SIGNING_KEY"):
+        (out / signing.SIGNATURE).write_text(signing.sign(out / SUMS, Path(key)), encoding="utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -192,6 +192,6 @@ def refusal_text(error: KubeError) -> str:
     if not isinstance(error, ApiError) or not error.wrong_schema:
         return str(error)
     return (
-        f"{error}; the CRD in the cluster is another version's, as Helm leaves CRDs alone at upgrades: "
+        f"{error}; the CRD in the cluster is another version's, so upgrade it: "
         "helm show crds CHART | kubectl apply --server-side --force-conflicts -f -"
     )
