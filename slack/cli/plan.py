@@ -1,6 +1,6 @@
 """`plan`: a dry run. Prints what slack would be kept, changes nothing."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,10 @@ from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.terminal.formats import TABLE, FileFormat, ListedRows, Output, OutputKind, print_document, wide_columns
 from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
+
+if TYPE_CHECKING:
+    from slack.cli.inputs.dry_run import Inputs
+    from slack.planner.model.result import Plan
 
 _LISTED = ListedRows("items", "slackpolicy.resource-slack.io", "policy", buffers=True)
 
@@ -64,10 +68,16 @@ def plan(
 
         if unfit := fits_no_node(inputs.snapshot, inputs.prices):
             typer.echo(f"warning: {name_of(prices)}: {unfit}", err=True)
+    _print(inputs, result, output, default_rate, placeholder_namespace)
+    if not all(item.feasible for item in result.items):
+        raise typer.Exit(INFEASIBLE)
+
+
+def _print(inputs: "Inputs", result: "Plan", output: Output, default_rate: float, namespace: str) -> None:
     if output.kind is OutputKind.CAPACITY_BUFFERS:
         from slack.capacity_buffers.written import buffer_list
 
-        print_document(buffer_list(result, placeholder_namespace), FileFormat.YAML)
+        print_document(buffer_list(result, namespace), FileFormat.YAML)
     elif output.for_machines:
         from slack.cli.inputs.measured import spared_documents
         from slack.planner.output import document
@@ -86,5 +96,3 @@ def plan(
                 wide=output.is_wide,
                 headers=output.headers,
             )
-    if not all(item.feasible for item in result.items):
-        raise typer.Exit(INFEASIBLE)

@@ -474,7 +474,9 @@ class BufferServing:
     def _tell_finding(self) -> None:
         """Say in one Event, on the probe, who serves."""
         self._told_finding = found = self._probe.finding
-        if self._api is not None and self._probe.uid:
+        if self._api is None:
+            log.warning("%s", found)
+        elif self._probe.uid:
             self._recorder.record(self._about_probe(self._api), EventKind.NORMAL, SERVED_BY, str(found))
 
     def _about_probe(self, api: BufferApi) -> ObjectRef:

@@ -108,7 +108,7 @@ def _health(
         )
         buffers = read_buffers(connection, at_namespace) if policy is None and not selector else None
     shown = assess(seen, now=time.time(), namespace=at_namespace, lease_name=at_lease)
-    if buffers is None:
+    if buffers is None or not (buffers[0] or buffers[1]):
         return shown
     answers = [answer_of(own, None) for own in buffers[0]]
     server = NOT_PROBED if buffers[1] is None else str(buffers[1])
