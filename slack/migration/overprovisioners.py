@@ -28,6 +28,7 @@ from slack.migration.findings import (
 from slack.migration.proportional_autoscaler import (
     CountedSize,
     is_proportional,
+    is_target,
     settings_for,
     size_of_ladder,
     size_of_line,
@@ -51,7 +52,7 @@ _AUTOSCALER_CUTOFF = -10
 
 
 def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
-    """Whether a Deployment is there to keep room: by its priority, or by its name; any other has to be named.
+    """Whether a workload keeps capacity: by its priority, name or autoscaler; any other has to be named.
 
     Pods that run pause at the priority of all others are a demonstration or a stub, as in the quick start: no pod can
     take their place.
@@ -68,7 +69,10 @@ def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
     # A DaemonSet of pause containers alone is what pulls images.
     runs_pause = bool(containers) and kind != "DaemonSet" and all(map(_runs_pause, containers))
     value = _priority(spec, manifests)
-    yields = _yields(spec, value, manifests) if runs_pause else value is not None and value < 0
+    if runs_pause:
+        yields = _yields(spec, value, manifests) or is_target(manifest, manifests)
+    else:
+        yields = value is not None and value < 0
     return (yields or _says_so(manifest, spec)) and not _belongs_to_another(manifest, manifests)
 
 

@@ -65,6 +65,22 @@ def is_proportional(manifest: Json) -> bool:
     return {"target", "configmap"} <= _flags(manifest).keys()
 
 
+def is_target(workload: Json, manifests: Sequence[Json]) -> bool:
+    """Whether one of the proportional autoscalers sets the replicas of a workload."""
+    return any(True for _ in _autoscalers_of(workload, manifests))
+
+
+def _autoscalers_of(target: Json, manifests: Sequence[Json]) -> Iterator[tuple[Json, dict[str, str], str]]:
+    """Yield the proportional autoscalers that name a workload, with their flags and their namespace."""
+    own = str(target.get("kind")).lower(), str(target["metadata"]["name"])
+    for autoscaler in filter(is_proportional, manifests):
+        flags = _flags(autoscaler)
+        inside = flags.get("namespace") or (autoscaler.get("metadata") or {}).get("namespace") or namespace_of(target)
+        targets = [each.strip().lower().partition("/") for each in flags.get("target", "").split(",")]
+        if own in [(kind.removesuffix("s"), name) for kind, _, name in targets] and may_be_in(target, inside):
+            yield autoscaler, flags, inside
+
+
 def settings_for(
     target: Json, manifests: Sequence[Json], node_selector: Mapping[str, str], remarks: Remarks
 ) -> Iterator[Json]:
@@ -77,15 +93,7 @@ def settings_for(
         remarks: takes the warnings.
     """
     name = str(target["metadata"]["name"])
-    for autoscaler in filter(is_proportional, manifests):
-        flags = _flags(autoscaler)
-        inside = flags.get("namespace") or (autoscaler.get("metadata") or {}).get("namespace") or namespace_of(target)
-        targets = [each.strip().lower().partition("/") for each in flags.get("target", "").split(",")]
-        own = str(target.get("kind")).lower()
-        if (own, name) not in [(kind.removesuffix("s"), each) for kind, _, each in targets]:
-            continue
-        if not may_be_in(target, inside):
-            continue
+    for autoscaler, flags, inside in _autoscalers_of(target, manifests):
         remarks.warnings += _told_of_nodes(object_name(autoscaler), flags.get("nodelabels", ""), node_selector)
         config = object_named(manifests, "ConfigMap", flags.get("configmap", ""), inside)
         texts = (config or {}).get("data") or {}

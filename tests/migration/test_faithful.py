@@ -294,6 +294,13 @@ def test_an_autoscaler_sets_what_its_target_names_by_kind_and_name(kind: str, ta
     assert bool(kept.ladder) is found
 
 
+def test_pause_pods_that_a_proportional_autoscaler_scales_keep_capacity_whatever_their_priority() -> None:
+    plain = pause("op", None, priorityClassName="")
+    assert rooms_in([plain], None) == []
+    (kept,) = rooms_in([plain, *proportional("op", ladder={"coresToReplicas": [[1, 2]]})], None)
+    assert kept.ladder
+
+
 @run_for_each(
     ("image", "command"),
     [
