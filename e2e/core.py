@@ -39,7 +39,6 @@ SUITES = (
     "test_scorer.py",
     "test_load_watcher.py",
     "test_companion_rights.py",
-    "test_capacity_buffers.py",
     "test_unbound.py",
 )
 """Main job in both forms, burst, faults, rights, the chart, and one suite per companion; the longest come first."""

@@ -48,7 +48,6 @@ def two_nodes(api: Api) -> None:
     create_all(api, [kwok.node(f"n{i}", cpu="8", memory="32Gi") for i in range(2)])
 
 
-@pytest.mark.core
 def test_a_buffer_is_served_within_its_bounds_and_each_condition_is_true(cluster: Backend) -> None:
     api = cluster.api
     two_nodes(api)
@@ -126,7 +125,6 @@ def _quota_and_missing_reference(api: Api) -> None:
     delete_buffer(api, "lost")
 
 
-@pytest.mark.core
 def test_what_is_deleted_while_nobody_looks_is_taken_away_and_the_kind_may_come_back(cluster: Backend) -> None:
     api = cluster.api
     two_nodes(api)
