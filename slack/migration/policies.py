@@ -15,6 +15,7 @@ from slack.migration.overprovisioners import is_placeholder, only_runs_pause, ro
 from slack.migration.proportional_autoscaler import MOST_STEPS
 from slack.planner.model.amount_text import resources_text
 from slack.planner.policy.spec import KIND, parse_policy
+from slack.planner.wanted.fill_stable import MOST_PLACEHOLDERS
 
 _LONGEST_NAME = 63
 _WIDTH = 116
@@ -318,7 +319,8 @@ def comments(group: Sequence[KeptRoom]) -> list[str]:
             "The floor is the same room; its pieces are cut to the pods that run here, so that each of those "
             "that come often finds room at once. If no such pod is larger than their placeholders, and some are like "
             "them, the policy keeps as much as they do, give or take one piece. Pods that are larger, or that use cpu "
-            "and memory in another ratio, make it keep more, or less where the ceiling binds. `resource-slack plan` "
+            "and memory in another ratio, make it keep more, or less where the ceiling binds. Of one size there are at "
+            f"most {MOST_PLACEHOLDERS} pieces. `resource-slack plan` "
             "shows the amount for a cluster; spec.cover.exclude leaves pods out.",
             "",
         )
