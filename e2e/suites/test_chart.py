@@ -416,19 +416,45 @@ def test_rendering_twice_gives_the_same(helm: Helm, flags: list[str]) -> None:
     assert helm.text(*flags) == helm.text(*flags)
 
 
-def test_a_runbook_is_an_address_where_the_chart_is_told_one(helm: Helm) -> None:
+def alert_rules(manifests: list[Json]) -> list[Json]:
+    (found,) = [manifest for manifest in manifests if manifest["kind"] == "PrometheusRule"]
+    return [rule for group in found["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+
+
+def test_a_runbook_is_an_absolute_address(helm: Helm) -> None:
     def addresses(*flags: str) -> list[str]:
         on = "--set=operator.metrics.prometheusRule.enabled=true"
-        (found,) = [manifest for manifest in helm.template(on, *flags) if manifest["kind"] == "PrometheusRule"]
-        rules = [rule for group in found["spec"]["groups"] for rule in group["rules"]]
-        return [rule["annotations"]["runbook_url"] for rule in rules if "alert" in rule]
+        return [rule["annotations"]["runbook_url"] for rule in alert_rules(helm.template(on, *flags))]
 
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    home = f"{chart['home']}/blob/v{chart['appVersion']}/docs/runbooks"
     here = addresses()
     assert here
-    assert all(link.startswith("docs/runbooks/") for link in here)
+    assert all(link.startswith(f"{home}/") for link in here)
     for url in ("https://wiki.example.com/slack", "https://wiki.example.com/slack/"):
         there = addresses(f"--set=operator.metrics.prometheusRule.runbooksUrl={url}")
-        assert there == [link.replace("docs/runbooks", "https://wiki.example.com/slack") for link in here]
+        assert there == [link.replace(home, "https://wiki.example.com/slack") for link in here]
+
+
+@pytest.mark.parametrize(
+    ("flags", "absent", "board"),
+    [
+        ("operator.enabled=true", "ResourceSlackNotLeading", "operator"),
+        ("audit.enabled=true,audit.tls.secretName=cert", "SlackAuditAbsent", "audit"),
+        ("loadWatcher.enabled=true", "ResourceSlackLoadWatcherAbsent", "scorer"),
+        ("demand.enabled=true,demand.broker.url=nats://nats:4222", "ResourceSlackDemandNoLeader", "demand"),
+        (f"throttler.enabled=true,{CERTIFICATES.removeprefix('--set=')}", "ResourceSlackThrottlerAbsent", "throttler"),
+    ],
+)
+def test_a_release_has_the_rules_and_dashboards_of_its_components_only(
+    helm: Helm, flags: str, absent: str, board: str
+) -> None:
+    on = f"{METRICS}.prometheusRule.enabled=true,{METRICS}.dashboard.enabled=true"
+    manifests = helm.template("--kube-version=1.36", f"--set=operator.enabled=false,{on}", f"--set={flags}")
+    fires_if_absent = [rule["alert"] for rule in alert_rules(manifests) if "absent(" in rule["expr"]]
+    assert fires_if_absent == [absent]
+    (found,) = [item for item in manifests if item["metadata"]["name"] == f"{RELEASE}-dashboard"]
+    assert set(found["data"]) == {f"resource-slack-{board}.json"}
 
 
 def test_the_page_opens_to_others_with_a_token_from_a_secret(helm: Helm) -> None:
