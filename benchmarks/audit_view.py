@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.report import Report, parser, say, show
-from slack.audit.sources.pod_objects import Pod
-from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack.audit.sources.pod_objects import AuditedPod
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView
 
 PAGE_BYTES = 4096
-_DECODER = msgspec.json.Decoder(Pod)
+_DECODER = msgspec.json.Decoder(AuditedPod)
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     options = parser("Memory of the audit controller's view of pods.")
     options.add_argument("--pods", type=int, default=150_000, help="how many; default 150000")
     chosen = options.parse_args()
-    view = ClusterView()
+    view = AuditedClusterView()
     say(f"{chosen.pods} pods")
     before, seconds = resident_mib(), 0.0
     for number in range(chosen.pods):

@@ -36,7 +36,7 @@ from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.product.gate_link import ConnectedLink
 from slack.process import arguments
 from slack.throttler.decision import NodeThrottle
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.injection import GateOptions, patch
 from slack.throttler.limits import UNKNOWN_USAGE, Usage
 from slack.throttler.model import Grant
@@ -67,9 +67,9 @@ class Scanning(NodeThrottle):
     def grants(self, now: float, usage: Usage = UNKNOWN_USAGE) -> tuple[Grant, ...]:
         """Grant what may start, after a look at all for how many start and who has waited longest."""
         standing = [(self.waiting(key, now, usage), key) for key in self._records]
-        starting = sum(waiting.state is State.STARTING for waiting, _ in standing)
+        starting = sum(waiting.state is StartState.STARTING for waiting, _ in standing)
         pending = min(
-            ((waiting.since, key) for waiting, key in standing if waiting.state is State.PENDING), default=None
+            ((waiting.since, key) for waiting, key in standing if waiting.state is StartState.PENDING), default=None
         )
         return super().grants(now, usage) if pending is not None and starting < SLOTS else ()
 

@@ -23,7 +23,7 @@ from benchmarks.report import Report, Row, parser, say, show
 from benchmarks.usage import usage
 from slack.kube.watch import EventType
 from slack.throttler.config import ThrottlePolicy, parse_throttle_policy
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.reports.messages import ContainerRow, NodeReport, decode_report, encode
 from slack.throttler.reports.summary import total
 from slack_operator.runtime.callers import Caller
@@ -46,7 +46,7 @@ def body(number: int) -> bytes:
             pod=f"web-{number:05}-{at:02}-7d9c6b5f4-x{at:04}",
             uid=f"2f3c9d1e-7a4b-4c5d-8e9f-{number:06}{at:06}",
             container="app",
-            state=State.PENDING if at else State.STARTING,
+            state=StartState.PENDING if at else StartState.STARTING,
             since=1.7e9 + at,
             position=at,
             reason=f"{max(0, at - 1)} before it; 6 start, and 6 may",
@@ -54,7 +54,7 @@ def body(number: int) -> bytes:
         )
         for at in range(WAITING)
     )
-    counts = {State.PENDING: WAITING - 1, State.STARTING: 1, State.READY: 20}
+    counts = {StartState.PENDING: WAITING - 1, StartState.STARTING: 1, StartState.READY: 20}
     return encode(
         NodeReport(node=f"n{number}", at=1.7e9 + 60, policy="default", slots=6, counts=counts, containers=rows)
     )

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.generator.scrapes import full_node, scrape
 from benchmarks.report import Report, Value, parser, say, show
-from slack.audit.sources.cadvisor import Scrape
+from slack.audit.sources.cadvisor import CadvisorScrape
 
 NOW = 1_795_298_000.0
 APART_SECONDS = 60.0
@@ -52,7 +52,7 @@ def in_chunks(body: bytes) -> Counters:
 
 
 def _read(chunks: Iterable[bytes]) -> Counters:
-    found = Scrape("node", NOW)
+    found = CadvisorScrape("node", NOW)
     for chunk in chunks:
         found.feed(chunk)
     return {

@@ -16,7 +16,7 @@ from statistics import median
 
 from benchmarks.report import Report, Row, parser, say, show
 from slack.throttler.decision import NodeThrottle
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.limits import Limits, Usage
 from slack.throttler.model import GatedContainer, GatedPod
 from slack.throttler.queue import Key
@@ -47,7 +47,7 @@ class Scanned:
     """A container as a scan sees it."""
 
     key: Key
-    state: State
+    state: StartState
     since: float
     arrival: int
 
@@ -56,7 +56,7 @@ def scanned(containers: int) -> list[Scanned]:
     """Return the same node as a list."""
     first = containers - PENDING - SLOTS
     states = (
-        State.READY if number < first else State.STARTING if number < first + SLOTS else State.PENDING
+        StartState.READY if number < first else StartState.STARTING if number < first + SLOTS else StartState.PENDING
         for number in range(containers)
     )
     return [Scanned(Key(f"p{number}", "app"), state, float(number), number) for number, state in enumerate(states)]
@@ -64,9 +64,9 @@ def scanned(containers: int) -> list[Scanned]:
 
 def scan(node: list[Scanned]) -> Key | None:
     """Decide by looking at everything: how many start, and who has waited longest."""
-    if sum(container.state is State.STARTING for container in node) >= SLOTS:
+    if sum(container.state is StartState.STARTING for container in node) >= SLOTS:
         return None
-    pending = [container for container in node if container.state is State.PENDING]
+    pending = [container for container in node if container.state is StartState.PENDING]
     return min(pending, key=lambda container: (container.since, container.arrival)).key if pending else None
 
 
@@ -90,15 +90,15 @@ def _looked_up(containers: int) -> tuple[list[Key], float]:
     """Return the same by a scan."""
     node = scanned(containers)
     at = {container.key: container for container in node}
-    starting = [container.key for container in node if container.state is State.STARTING]
+    starting = [container.key for container in node if container.state is StartState.STARTING]
     order, spent = [], []
     for _ in range(TURNS):
         done = starting.pop(0)
         began = time.process_time_ns()
-        at[done].state = State.READY
+        at[done].state = StartState.READY
         found = scan(node)
         if found is not None:
-            at[found].state = State.STARTING
+            at[found].state = StartState.STARTING
         spent.append((time.process_time_ns() - began) / 1000)
         starting += [found] if found is not None else []
         order += [found] if found is not None else []

@@ -31,8 +31,8 @@ from slack.planner.policy.spec import PolicySpec
 from slack.simulator.model.result import Result
 from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler as ClusterAutoscalerSettings
 from slack.simulator.scenario.autoscaler_settings import Karpenter as KarpenterSettings
-from slack.simulator.scenario.inventory import Workload
-from slack.simulator.scenario.load import Deployment
+from slack.simulator.scenario.inventory import ScenarioWorkload
+from slack.simulator.scenario.load import DeploymentReplicas
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
 
@@ -100,7 +100,7 @@ def replay(
     with ExitStack() as stack:
         stack.enter_context(_autoscaler(cluster, scenario, boot_seconds))
         for workload in scenario.workloads:
-            if isinstance(workload.arrivals, Deployment):
+            if isinstance(workload.arrivals, DeploymentReplicas):
                 replicas = workload.arrivals.replicas
                 api.create(deployment(workload.name, replicas, **_requests(workload)))
                 wait_for_running(api, replicas, 120, labelSelector=f"app={workload.name}")
@@ -202,7 +202,7 @@ def _is_there(node: Json) -> bool:
     return condition(node, "Ready") == "True" and not leaving
 
 
-def job(name: str, workload: Workload, pods: int, life: int) -> Json:
+def job(name: str, workload: ScenarioWorkload, pods: int, life: int) -> Json:
     """Return a Job whose pods all come at once and run so long; its controller makes anew what is evicted."""
     form = pod(name, **_requests(workload), restartPolicy="Never")
     metadata = {"labels": {"app": workload.name}, "annotations": {kwok.RUN_SECONDS: str(life)}}
@@ -219,7 +219,7 @@ def job(name: str, workload: Workload, pods: int, life: int) -> Json:
     }
 
 
-def _requests(workload: Workload) -> dict[str, Any]:
+def _requests(workload: ScenarioWorkload) -> dict[str, Any]:
     return {name: format_quantity(name, amount) for name, amount in workload.requests.items()}
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from benchmarks.sizing.runs import Point, Runs
 from slack.cluster.quantity import format_cpu, format_memory
 from slack.simulator.runs.baselines import with_objective
-from slack.simulator.scenario.load import Deployment
+from slack.simulator.scenario.load import DeploymentReplicas
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Proportional, Slack, Static
 
@@ -85,7 +85,7 @@ def boxes_of(scenario: Scenario) -> list[Box]:
     """Return the requests of pods that come, as pause pods have them: the largest, the smallest, then those between."""
     found: dict[tuple[int, ...], Box] = {}
     for workload in scenario.workloads:
-        fixed = isinstance(workload.arrivals, Deployment) and workload.arrivals.hpa is None
+        fixed = isinstance(workload.arrivals, DeploymentReplicas) and workload.arrivals.hpa is None
         if not fixed and not workload.node_selector and not workload.exclude:
             requests = dict(sorted(workload.requests.items()))
             found[requests.get("cpu", 0), requests.get("memory", 0), *requests.values()] = requests

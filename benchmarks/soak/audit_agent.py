@@ -15,10 +15,10 @@ from random import Random
 from typing import Final
 
 from benchmarks.soak.sizes import files, series, sizes
-from slack.audit.api.messages import BurstOrder, ControllerAnswer, NodeReport, PodName
+from slack.audit.api.messages import AgentReport, BurstOrder, ControllerAnswer, PodName
 from slack.process.stopping import Stopping
 from slack_operator.auditor.agent.metrics import registry
-from slack_operator.auditor.agent.process import Agent
+from slack_operator.auditor.agent.process import AuditAgent
 from slack_operator.auditor.agent.settings import AgentSettings
 
 PODS: Final = 8
@@ -77,7 +77,7 @@ class AuditAgentWeek:
             AgentSettings(node="node-1", root=root, listen="127.0.0.1:0", write_burst=True),
             state_dir=Path(self._folder.name) / "state",
         )
-        self.agent = Agent(settings, Stopping(), clock=self._clock, wall=self._clock)
+        self.agent = AuditAgent(settings, Stopping(), clock=self._clock, wall=self._clock)
         self.registry = registry(self.agent.watch.scrape, self.agent._totals)
         self._sample()
 
@@ -123,7 +123,7 @@ class AuditAgentWeek:
         if report is not None:
             self.agent.watch.answer(self._answer(report))
 
-    def _answer(self, report: NodeReport) -> ControllerAnswer:
+    def _answer(self, report: AgentReport) -> ControllerAnswer:
         names = {pod.uid: pod.name for pod in self._pods if pod.uid in report.unnamed}
         return ControllerAnswer(names=names, bursts=tuple(pod.order for pod in self._pods))
 

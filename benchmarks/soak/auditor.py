@@ -12,21 +12,21 @@ from typing import Any, Final, cast
 
 from benchmarks.soak.churn import Churn
 from benchmarks.soak.sizes import SEQUENCE, series, sizes
-from slack.audit.api.messages import NodeReport
+from slack.audit.api.messages import AgentReport
 from slack.audit.api.policy import AuditPolicy, parse_audit_policy
 from slack.audit.api.window_report import window_report
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sample, Sampled
 from slack.audit.findings.window import compare
-from slack.audit.sources.node_objects import Node
-from slack.audit.sources.pod_objects import Metadata, decode_pods
+from slack.audit.sources.node_objects import AuditedNode
+from slack.audit.sources.pod_objects import AuditedMetadata, decode_pods
 from slack.cluster.labels import API_VERSION
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError
-from slack_operator.auditor.controller.cluster_view import ClusterView, NamespaceObject, ReportObject, _Meta
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView, NamespaceObject, ReportObject, _Meta
 from slack_operator.auditor.controller.enforcer import Enforcer
-from slack_operator.auditor.controller.event_reporter import EventReporter
+from slack_operator.auditor.controller.event_reporter import AuditEventReporter
 from slack_operator.auditor.controller.limit_record import LimitRecord
-from slack_operator.auditor.controller.metrics import ControllerMetrics
+from slack_operator.auditor.controller.metrics import AuditControllerMetrics
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.reconciler import Reconciler
 from slack_operator.auditor.controller.reports import Reports
@@ -63,14 +63,14 @@ class _Pod:
             "status": {"qosClass": "Burstable", "containerStatuses": [state]},
         }
 
-    def report(self) -> NodeReport:
+    def report(self) -> AgentReport:
         path = f"/kubepods/burstable/pod{self.uid}/{self.container_id}"
-        target = Target(Level.CONTAINER, path, pod_uid=self.uid, container_id=self.container_id)
-        facts = {"": NodeFacts(16)}
+        target = CgroupTarget(CgroupLevel.CONTAINER, path, pod_uid=self.uid, container_id=self.container_id)
+        facts = {"": CgroupNodeFacts(16)}
         zero = Sample(target, 0.0, 50_000, 100_000, 0, 0, 0, usage_ns=0)
         late = Sample(target, 300.0, 50_000, 100_000, 3000, 2900, 174_000_000_000, usage_ns=150_000_000_000)
         told = window_report(compare(Sampled((zero,), facts), Sampled((late,), facts)))
-        return NodeReport(node=self.node, cpus=16, kernel_release="6.12.0", windows={"5m": told, "1h": told})
+        return AgentReport(node=self.node, cpus=16, kernel_release="6.12.0", windows={"5m": told, "1h": told})
 
 
 class _Server:
@@ -121,9 +121,9 @@ class AuditorWeek(Churn[_Pod]):
         super().__init__(seed, PODS)
         self._server = _Server()
         writer = cast("Writer", self._server)
-        self.view = ClusterView(self._clock)
+        self.view = AuditedClusterView(self._clock)
         self.nodes = NodeFindings(self.view, self._clock)
-        self.metrics = ControllerMetrics()
+        self.metrics = AuditControllerMetrics()
         self.desired: Desired[AuditPolicy] = Desired(lambda: None, parse_audit_policy, "cpuauditpolicy")
         self._put_policy()
         recorder: Any = SimpleNamespace(record=lambda *_: None)
@@ -147,7 +147,7 @@ class AuditorWeek(Churn[_Pod]):
             wall=self._wall,
             clock=self._clock,
         )
-        self.event_reporter = EventReporter(recorder, may_write=lambda: True, clock=self._clock)
+        self.event_reporter = AuditEventReporter(recorder, may_write=lambda: True, clock=self._clock)
         self.reconciler = Reconciler(
             view=self.view,
             watches=watches,
@@ -203,7 +203,7 @@ class AuditorWeek(Churn[_Pod]):
         pod = _Pod(f"api-{number}", f"team-{number // 3}", f"node-{number}", container_id)
         self._pods.append(pod)
         self._server.pods[f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"] = pod
-        self.view.put_node(Node(Metadata(name=pod.node)))
+        self.view.put_node(AuditedNode(AuditedMetadata(name=pod.node)))
         self.view.put_namespace(NamespaceObject(_Meta(name=pod.namespace)))
 
     def _show(self, pod: _Pod) -> None:
@@ -215,7 +215,7 @@ class AuditorWeek(Churn[_Pod]):
         del self._server.pods[f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"]
         (shown,) = decode_pods(json.dumps({"items": [pod.document()]}).encode())
         self.view.drop_pod(shown)
-        self.view.drop_node(Node(Metadata(name=pod.node)))
+        self.view.drop_node(AuditedNode(AuditedMetadata(name=pod.node)))
         if all(other.namespace != pod.namespace for other in self._pods):
             self.view.drop_namespace(NamespaceObject(_Meta(name=pod.namespace)))
             self._server.reports = {

@@ -24,7 +24,7 @@ from slack.loadwatcher.node_names import KnownNode, NodeNames
 from slack.loadwatcher.payload import RollupWindow
 from slack_operator.loadwatcher.metrics import LoadWatcherMetrics
 from slack_operator.loadwatcher.metrics_server import MetricsServerProvider
-from slack_operator.loadwatcher.node_view import NodeNameView, NodeObject
+from slack_operator.loadwatcher.node_view import ListedNode, NodeNameView
 from slack_operator.loadwatcher.report_store import ReportStore
 from slack_operator.loadwatcher.settings import LoadWatcherSettings
 from slack_operator.loadwatcher.store import Store
@@ -49,11 +49,11 @@ class _Cluster:
     def add(self, name: str) -> None:
         self.there.append(name)
         status = {"capacity": {"cpu": "8", "memory": "32Gi"}, "addresses": [{"address": f"ip-of-{name}"}]}
-        node = msgspec.convert({"metadata": {"name": name}, "status": status}, NodeObject)
+        node = msgspec.convert({"metadata": {"name": name}, "status": status}, ListedNode)
         self.view.apply([(EventType.ADDED, node)])
 
     def remove(self) -> None:
-        node = msgspec.convert({"metadata": {"name": self.there.popleft()}}, NodeObject)
+        node = msgspec.convert({"metadata": {"name": self.there.popleft()}}, ListedNode)
         self.view.apply([(EventType.DELETED, node)])
 
     def names(self) -> NodeNames:

@@ -33,10 +33,10 @@ from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
-from slack_operator.throttler.agent.start_counts import StartCounts
+from slack_operator.throttler.agent.start_counts import CurrentStarts
 from slack_operator.throttler.controller.held_pods import PodRow
 from slack_operator.throttler.controller.late_pods import LatePods
-from slack_operator.throttler.controller.metrics import ControllerMetrics
+from slack_operator.throttler.controller.metrics import ThrottlerControllerMetrics
 from slack_operator.throttler.controller.permits import Permits
 from slack_operator.throttler.controller.starts import Starts
 
@@ -111,7 +111,7 @@ class ThrottlerWeek(Churn[_Pod]):
     def _begin_controller(self) -> None:
         writer: Any = SimpleNamespace(create=lambda *_: {}, json_patch=lambda *_: {})
         recorder: Any = SimpleNamespace(record=lambda *_: None)
-        self.controller_metrics = ControllerMetrics()
+        self.controller_metrics = ThrottlerControllerMetrics()
         self.permits = Permits(
             writer=writer,
             recorder=recorder,
@@ -180,7 +180,7 @@ class ThrottlerWeek(Churn[_Pod]):
         self.agent_metrics.on_turn(turn, opened=len(opened), waited=waited, started=started)
         counts, taken = desk.throttle.counts(), desk.throttle.starting
         self.agent_metrics.show(
-            StartCounts(counts=counts, slots=2, taken=taken, gates=0, refused=0, policy_known=True, blind=False)
+            CurrentStarts(counts=counts, slots=2, taken=taken, gates=0, refused=0, policy_known=True, blind=False)
         )
 
     def _report(self, pod: _Pod) -> None:

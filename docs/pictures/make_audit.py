@@ -9,7 +9,7 @@ The counters are those that such a container has after 100 enforcement periods; 
 import sys
 from datetime import UTC, datetime
 
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sample, Sampled
 from slack.audit.results.audit_result import evaluate
 from slack.audit.results.source_kind import SourceKind
 from slack.cli.audit.explain import draw, explain
@@ -23,8 +23,10 @@ UID = "4c1f0a2b-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
 def main() -> None:
     """Sample twice, explain, draw."""
     path = f"/kubepods/burstable/pod{UID}/{'0' * 64}"
-    target = Target(Level.CONTAINER, path, pod_uid=UID, namespace="shop", pod="api-7d9f8b6c5-x2x4z", container="main")
-    nodes = {"": NodeFacts(CPUS, "6.12.0", "", "v2")}
+    target = CgroupTarget(
+        CgroupLevel.CONTAINER, path, pod_uid=UID, namespace="shop", pod="api-7d9f8b6c5-x2x4z", container="main"
+    )
+    nodes = {"": CgroupNodeFacts(CPUS, "6.12.0", "", "v2")}
     seconds = PERIODS * PERIOD_US / 1e6
     before = Sample(target, 0.0, QUOTA_US, PERIOD_US, 0, 0, 0, usage_ns=0)
     after = Sample(

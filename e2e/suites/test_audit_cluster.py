@@ -50,7 +50,7 @@ from slack.audit.sources.pod_objects import decode_pods
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError as KubeApiError
 from slack.kube.kubeconfig import connect
-from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView
 from slack_operator.auditor.controller.limit_record import RECORD_NAME, LimitRecord
 from slack_operator.auditor.controller.resizer import Resizer, other_object
 
@@ -437,7 +437,7 @@ def test_a_pod_made_anew_under_the_same_name_is_not_touched(backend: Backend, id
     twin["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "200m"}
     old = backend.api.create(twin)
     (facts,) = decode_pods(json.dumps({"items": [old]}).encode())
-    view = ClusterView()
+    view = AuditedClusterView()
     view.put_pod(facts)
     known = view.pod(old["metadata"]["uid"])
     assert known is not None

@@ -21,7 +21,7 @@ from e2e.harness.node.cgroups import Cgroup, Hierarchy, cpu_hierarchy, cpu_stat,
 from e2e.harness.node.neighbours import on_a_quiet_machine
 from slack.audit.findings.finding import Finding, Mark, Severity
 from slack.audit.findings.period_shape import period_shape
-from slack.audit.findings.sample import Level, Sampled
+from slack.audit.findings.sample import CgroupLevel, Sampled
 from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import compare
 from slack.audit.sources.walker import CgroupWalker
@@ -197,7 +197,7 @@ def test_ten_threads_stop_when_the_quota_is_used_up_and_for_the_rest_of_the_peri
         assert {Mark.STOPS, Mark.AT_LIMIT} <= container.marks
         assert (Mark.MANY_THREADS in container.marks) is (max(1, ARTICLE_QUOTA_US / PERIOD_US) < BUSY)
         assert container.blamed is not None
-        assert container.blamed.level is Level.CONTAINER
+        assert container.blamed.level is CgroupLevel.CONTAINER
 
     on_a_quiet_machine(scenario)
 

@@ -27,9 +27,9 @@ from e2e.harness.objects import wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
 from slack.audit.findings.finding import Finding
-from slack.audit.findings.sample import NodeFacts, Sampled
+from slack.audit.findings.sample import CgroupNodeFacts, Sampled
 from slack.audit.findings.throttling import judge
-from slack.audit.findings.window import State, compare
+from slack.audit.findings.window import WindowState, compare
 from slack.audit.sources.cadvisor import scraped
 from slack.cli.audit.cadvisor import ClusterSource
 from slack.cli.audit.history import PrometheusSource
@@ -176,7 +176,9 @@ def cluster(kubelet: Kubelet, folder: Path) -> ClusterSource:
 
 def direct(kubelet: Kubelet) -> Sampled:
     found = scraped(kubelet.answer("/metrics/cadvisor"), NODE, time.time())
-    return Sampled(found.samples, {NODE: NodeFacts(found.cpus, found.kernel_release)}, found.troubles, found.examples)
+    return Sampled(
+        found.samples, {NODE: CgroupNodeFacts(found.cpus, found.kernel_release)}, found.troubles, found.examples
+    )
 
 
 def findings(before: Sampled, after: Sampled) -> dict[tuple[str, str], Finding]:
@@ -204,15 +206,15 @@ def test_all_ways_to_look_at_one_minute_find_the_same(kubelet: Kubelet, tmp_path
         history = PrometheusSource(url, WINDOW_SECONDS)
         start, end = history.sample(), history.sample()
     assert end.troubles == {}, end.examples
-    assert end.nodes == {NODE: NodeFacts(CPUS, KERNEL)}
+    assert end.nodes == {NODE: CgroupNodeFacts(CPUS, KERNEL)}
     assert len(end.samples) == len(ended[0].samples) == len(ended[1].samples)
 
     scrapes, proxied, asked = findings(began[1], ended[1]), findings(began[0], ended[0]), findings(start, end)
     assert scrapes.keys() == proxied.keys() == asked.keys()
     restarted = (NODE, victim.path)
-    assert proxied.pop(restarted).window.state is State.RESET
-    assert asked[restarted].window.state is State.MEASURED
-    measured = [key for key, finding in proxied.items() if finding.window.state is State.MEASURED]
+    assert proxied.pop(restarted).window.state is WindowState.RESET
+    assert asked[restarted].window.state is WindowState.MEASURED
+    measured = [key for key, finding in proxied.items() if finding.window.state is WindowState.MEASURED]
     assert len(measured) == 12, "nine containers beside the one that began anew, and three pods"
     for key, finding in proxied.items():
         three = (finding, scrapes[key], asked[key])
@@ -222,7 +224,9 @@ def test_all_ways_to_look_at_one_minute_find_the_same(kubelet: Kubelet, tmp_path
         assert near(lambda found: found.lost_ratio, 0.05 * (finding.lost_ratio or 0.0) + 0.001, *three), key
         assert near(lambda found: found.use_cores, 0.05 * (finding.use_cores or 0.0), *three), key
         assert {found.window.quota_us for found in three} == {finding.window.quota_us}, key
-        if finding.window.state is State.MEASURED:  # windows differ by a reading of cAdvisor's: 60 s are six or seven
+        if (
+            finding.window.state is WindowState.MEASURED
+        ):  # windows differ by a reading of cAdvisor's: 60 s are six or seven
             assert near(lambda found: found.window.periods / found.window.seconds, 0.5, *three), key
     for key in measured:  # a rate over two minutes, of which there has been little more than one
         assert 0 < history.p99_cores[key] <= 1.05 * (proxied[key].use_cores or 0.0), key

@@ -158,7 +158,7 @@ def deep_pool(connection: Connection) -> Iterator[str]:
 @pytest.mark.parametrize("watch_list", [True, False])
 def test_a_pool_that_is_nested_deeply_stops_nobody(connection: Connection, deep_pool: str, watch_list: bool) -> None:
     sink = Names()
-    reflector = Reflector(connection, POOLS, wire.ActivationPool, sink, watch_list=watch_list)
+    reflector = Reflector(connection, POOLS, wire.ActivationPoolObject, sink, watch_list=watch_list)
     reflector.start()
     try:
         assert reflector.wait_synced(30.0 * time_scale())

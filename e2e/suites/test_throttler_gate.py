@@ -23,7 +23,7 @@ from e2e.harness.product.scripted_agent import SERVER_NAME, ScriptedAgent
 from slack.kube.kubeconfig import connect
 from slack.throttler.injection import DEPENDS_ON, GATE, GateOptions
 from slack.throttler.limits import Limits
-from slack_operator.throttler.agent.agent import Agent
+from slack_operator.throttler.agent.agent import StartAgent
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -123,9 +123,9 @@ def test_the_agent_starts_one_after_another_on_one_slot_in_the_order_of_dependen
     tls.load_cert_chain(pair.certificate, pair.key)
     journal = place.cluster.run_folder / "journal"
 
-    def an_agent(port: int = 0) -> Agent:
+    def an_agent(port: int = 0) -> StartAgent:
         connection = connect(place.cluster.kubeconfig, None)
-        agent = Agent(connection, place.node.name, journal, Limits(slots=1, start_timeout_seconds=300.0))
+        agent = StartAgent(connection, place.node.name, journal, Limits(slots=1, start_timeout_seconds=300.0))
         agent.start(place.node.name, port, tls)
         return agent
 

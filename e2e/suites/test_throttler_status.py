@@ -41,7 +41,7 @@ from e2e.harness.product.throttler import (
     rendered,
     token_of,
 )
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.reports.messages import (
     REPORTS_PATH,
     VIEWER_HEADER,
@@ -195,13 +195,13 @@ def test_500_nodes_are_summed_up_within_seconds_and_a_pod_is_found_among_them(pl
                     pod=f"web-{name}-{number}",
                     uid=f"{name}-{number}",
                     container="app",
-                    state=State.PENDING if number else State.STARTING,
+                    state=StartState.PENDING if number else StartState.STARTING,
                     since=now - 30,
                     position=number,
                 )
                 for number in range(5)
             )
-            counts = {State.PENDING: 4, State.STARTING: 1, State.READY: 20}
+            counts = {StartState.PENDING: 4, StartState.STARTING: 1, StartState.READY: 20}
             return place.post(
                 NodeReport(node=name, at=now, policy="default", slots=1, counts=counts, containers=rows), tokens[name]
             )
@@ -225,7 +225,7 @@ def test_500_nodes_are_summed_up_within_seconds_and_a_pod_is_found_among_them(pl
     view = place.view(f"?namespace={SHOP}&pod=web-fleet-007-2")
     (found,) = view.reports
     (row,) = found.containers
-    assert (found.node, row.position, row.state) == ("fleet-007", 2, State.PENDING)
+    assert (found.node, row.position, row.state) == ("fleet-007", 2, StartState.PENDING)
     assert len(place.view().reports) == FLEET + 1
     with ThreadPoolExecutor(8) as workers:
         list(workers.map(lambda name: api.delete(f"/api/v1/nodes/{name}"), names))
@@ -334,7 +334,7 @@ def test_a_standby_sends_agents_on_and_takes_over_when_the_leader_is_killed(plac
         before = place.status()
         place.cluster.api.create(kwok.node("late"))
         token = token_of(place.cluster.api, agent_pod(place.cluster.api, "late"))
-        body = encode(NodeReport(node="late", at=time.time(), policy="default", counts={State.FAILED: 7}))
+        body = encode(NodeReport(node="late", at=time.time(), policy="default", counts={StartState.FAILED: 7}))
         assert place.request("POST", {"Authorization": f"Bearer {token}"}, body, port=second.reports_port)[0] == 200
         # the agent still reports to the one that is gone: until everybody had the time to come, nothing is written
         assert place.status() == before

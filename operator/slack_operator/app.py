@@ -57,7 +57,7 @@ from slack_operator.placeholders.view.autoscalers import Autoscalers
 from slack_operator.placeholders.view.cluster_view import ClusterView
 from slack_operator.placeholders.view.node_claims import NodeClaims
 from slack_operator.placeholders.view.node_claims import watch_of as watch_of_claims
-from slack_operator.placeholders.view.watches import Watches
+from slack_operator.placeholders.view.watches import OperatorWatches
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.policy_source import PolicySource
 from slack_operator.runtime.process import Components, Process, ProcessContext, Server
@@ -96,7 +96,7 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     scaled = watch_of(connection, settings.namespace, scales)
     releasing, claims_watch = _releasing(settings, context, view, extras)
     evicts, serves = settings.make_way and settings.bound, settings.capacity_buffers is not Serve.OFF
-    watches = Watches(connection, view, helpful=[scaled, claims_watch], admission=evicts or serves)
+    watches = OperatorWatches(connection, view, helpful=[scaled, claims_watch], admission=evicts or serves)
     desired = DesiredPolicies(context.wake.touch)
     scaler = _scaler(settings, context, scales, desired)
     board = _board(settings, context) if settings.web else None
@@ -163,7 +163,7 @@ def _loop(
     settings: OperatorSettings,
     context: ProcessContext,
     view: ClusterView,
-    watches: Watches,
+    watches: OperatorWatches,
     desired: DesiredPolicies,
     metrics: Metrics,
     board: PageState | None,
@@ -365,7 +365,7 @@ def _left_loads(context: ProcessContext) -> LeftLoads:
 
 
 def _burst_evictor(
-    settings: OperatorSettings, context: ProcessContext, view: ClusterView, watches: Watches, metrics: Metrics
+    settings: OperatorSettings, context: ProcessContext, view: ClusterView, watches: OperatorWatches, metrics: Metrics
 ) -> BurstEvictor:
     may_write = context.leadership.may_write
     writer = EvictionWriter(PipelinedClient(context.connection), namespace=settings.namespace, may_write=may_write)

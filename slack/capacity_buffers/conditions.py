@@ -10,7 +10,7 @@ from typing import Any
 
 from slack.capacity_buffers.api import OWN_STRATEGY, BufferCondition, BufferReason
 from slack.capacity_buffers.plan import BufferPlan
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 
 STEADY_SECONDS = 2.0
 MOST_MESSAGE = 2048
@@ -62,7 +62,7 @@ class Steadiness:
         self._since = {uid: since for uid, since in self._since.items() if uid in uids}
 
 
-def buffer_conditions(plan: BufferPlan, fit: Fit, *, steady: bool) -> list[Condition]:
+def buffer_conditions(plan: BufferPlan, fit: Fit, *, steady: bool) -> list[StatusCondition]:
     """Return the conditions of a buffer.
 
     Args:
@@ -73,14 +73,17 @@ def buffer_conditions(plan: BufferPlan, fit: Fit, *, steady: bool) -> list[Condi
     ready, provisioning = BufferCondition.READY_FOR_PROVISIONING, BufferCondition.PROVISIONING
     if plan.problem is not None:
         return [
-            Condition(ready, False, plan.problem.reason, plan.problem.message),
-            Condition(provisioning, False, BufferReason.NOT_READY_FOR_PROVISIONING, plan.problem.message),
+            StatusCondition(ready, False, plan.problem.reason, plan.problem.message),
+            StatusCondition(provisioning, False, BufferReason.NOT_READY_FOR_PROVISIONING, plan.problem.message),
         ]
-    found = [Condition(ready, True, BufferReason.RESOLVED, _resolved_text(plan)), _provisioning(plan, fit, steady)]
+    found = [
+        StatusCondition(ready, True, BufferReason.RESOLVED, _resolved_text(plan)),
+        _provisioning(plan, fit, steady),
+    ]
     limited = bool(plan.limits)
     text = f"limited from {plan.asked} to {plan.replicas} chunks by {'; '.join(plan.limits)}" if limited else ""
     reason = BufferReason.RESOURCE_QUOTAS_ALLOCATED
-    return [*found, Condition(BufferCondition.LIMITED_BY_QUOTAS, limited, reason, text)]
+    return [*found, StatusCondition(BufferCondition.LIMITED_BY_QUOTAS, limited, reason, text)]
 
 
 def _resolved_text(plan: BufferPlan) -> str:
@@ -90,16 +93,16 @@ def _resolved_text(plan: BufferPlan) -> str:
     return f"a chunk is as {source} is"
 
 
-def _provisioning(plan: BufferPlan, fit: Fit, steady: bool) -> Condition:
+def _provisioning(plan: BufferPlan, fit: Fit, steady: bool) -> StatusCondition:
     kind, count = BufferCondition.PROVISIONING, plan.replicas
     if count == 0:
-        return Condition(kind, False, BufferReason.BUFFER_EMPTY, "the size is 0")
+        return StatusCondition(kind, False, BufferReason.BUFFER_EMPTY, "the size is 0")
     if fit.fitting >= count and steady:
-        return Condition(kind, True, BufferReason.FITS_EXISTING_CAPACITY, f"{count} of {count} chunks fit")
+        return StatusCondition(kind, True, BufferReason.FITS_EXISTING_CAPACITY, f"{count} of {count} chunks fit")
     if fit.fitting < count and fit.infeasible:
         text = f"{fit.fitting} of {count} chunks fit; no node comes for the others: {fit.infeasible}"
-        return Condition(kind, False, BufferReason.INFEASIBLE, text)
-    return Condition(kind, False, BufferReason.REQUIRES_NEW_CAPACITY, _waiting_text(fit.fitting, count))
+        return StatusCondition(kind, False, BufferReason.INFEASIBLE, text)
+    return StatusCondition(kind, False, BufferReason.REQUIRES_NEW_CAPACITY, _waiting_text(fit.fitting, count))
 
 
 def _waiting_text(fitting: int, count: int) -> str:

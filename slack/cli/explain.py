@@ -24,7 +24,7 @@ from slack.cluster.labels import API_VERSION
 from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
-    from slack.planner.explain import Explanation
+    from slack.planner.explain import WorkloadExplanation
     from slack.planner.model.result import Plan
 
 
@@ -90,7 +90,7 @@ def explain(
     _print_explanation(found, planned, output)
 
 
-def _print_explanation(found: "Explanation", planned: "Plan", output: Output) -> None:
+def _print_explanation(found: "WorkloadExplanation", planned: "Plan", output: Output) -> None:
     if output.for_machines:
         print_document(_document(found), output)
     else:
@@ -164,7 +164,7 @@ def _explain_buffer(
     typer.echo("\n".join(lines([answer], finding, details=True)))
 
 
-def _print_rooms(found: "Explanation", output: Output) -> None:
+def _print_rooms(found: "WorkloadExplanation", output: Output) -> None:
     """Print every room with all of its nodes, which the sentences above have only a few of."""
     from rich.table import Table
 
@@ -182,7 +182,7 @@ def _print_rooms(found: "Explanation", output: Output) -> None:
         print_table(console(), table)
 
 
-def _document(found: "Explanation") -> dict[str, Any]:
+def _document(found: "WorkloadExplanation") -> dict[str, Any]:
     from slack.planner.output import resources_document
 
     return {

@@ -14,7 +14,7 @@ from slack.cluster.avoidance import Avoidance, Avoided, AvoidingPods, AvoidingTe
 from slack.cluster.classes import Constraints
 from slack.cluster.columns_copy import ColumnsCopy
 from slack.cluster.selectors import Labels
-from slack.cluster.snapshot import Avoider, IndexArray, IntArray, Standing, Workload
+from slack.cluster.snapshot import Avoider, AvoiderNodes, IndexArray, IntArray, Workload
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -50,13 +50,13 @@ class _Runs(NamedTuple):
     """By id of constraints."""
 
 
-class Found(NamedTuple):
+class ShownAvoidance(NamedTuple):
     """What is shown of a snapshot's kinds."""
 
     avoided: Avoided
     """By row of all kinds."""
     avoiders: tuple[Avoider, ...]
-    standing: Standing | None
+    standing: AvoiderNodes | None
     terms: AvoidingTerms | None = None
 
 
@@ -72,7 +72,7 @@ class AvoidedKinds:
         self._namespaces: object = None
         self._shown: tuple[_Runs, IntArray, Avoided, tuple[Avoider, ...]] | None = None
 
-    def look(self, copy: ColumnsCopy, kinds: KindsById, running: IntArray, node_position: IndexArray) -> Found:
+    def look(self, copy: ColumnsCopy, kinds: KindsById, running: IntArray, node_position: IndexArray) -> ShownAvoidance:
         """Return the avoided kinds, and who avoids them.
 
         Args:
@@ -84,7 +84,7 @@ class AvoidedKinds:
         self._changes.update(copy.label_changes)
         runs = self._who_runs(kinds, running, copy.avoiding_daemons)
         if not runs.pods:
-            return Found({}, (), None)
+            return ShownAvoidance({}, (), None)
         if self._changes or copy.namespaces is not self._namespaces:
             self._shown = None
         self._namespaces = copy.namespaces
@@ -96,13 +96,13 @@ class AvoidedKinds:
             self._shown = (runs, pairs, *self._avoided(kinds, runs, pairs))
         _, _, avoided, avoiders = self._shown
         if not avoiders:
-            return Found(avoided, avoiders, None, self._avoidance.asked)
+            return ShownAvoidance(avoided, avoiders, None, self._avoidance.asked)
         number = np.full(len(kinds.workloads) + 1, -1, dtype=np.int64)  # the last is for what is no real pod
         number[runs.rows] = runs.numbers
         place = {own: n for n, own in enumerate(runs.pods)}
         daemons = [(place[own], node) for own, node in copy.avoiding_daemons]
-        standing = Standing(number, of_pods, copy.node, node_position, daemons)
-        return Found(avoided, avoiders, standing, self._avoidance.asked)
+        standing = AvoiderNodes(number, of_pods, copy.node, node_position, daemons)
+        return ShownAvoidance(avoided, avoiders, standing, self._avoidance.asked)
 
     def _who_runs(self, kinds: KindsById, running: IntArray, daemons: tuple[tuple[AvoidingPods, int], ...]) -> _Runs:
         if self._terms is None or self._terms[0] is not kinds.workloads:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from slack.cluster.classes import NO_SELECTORS
 from slack.cluster.tables.avoiding_daemons import AvoidingDaemons
-from slack.cluster.tables.interning import ConstraintTable, RequestTable, Resources, grown
+from slack.cluster.tables.interning import ConstraintTable, CountedResources, RequestTable, grown
 from slack.cluster.tables.kind_table import Arrivals, KindTable
 from slack.cluster.tables.label_sets import LabelSets
 from slack.cluster.tables.marker_table import MarkerTable
@@ -27,7 +27,7 @@ class ColumnTables:
         self.window_seconds = window_seconds
         self.changed = 0
         """Grows with every event that changes what a snapshot would show."""
-        self.resources = Resources()
+        self.resources = CountedResources()
         self.requests = RequestTable(self.resources)
         self.constraints = ConstraintTable()
         self.kinds = KindTable(self.requests, self.constraints)

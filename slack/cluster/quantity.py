@@ -149,7 +149,7 @@ def format_rounded(resource: str, value: int) -> str:
     return format_quantity(resource, value)
 
 
-class Written(int):
+class WrittenQuantity(int):
     """An amount in base units with the text that somebody wrote for it: `6000Mi` is said back so, and not as 5.9Gi."""
 
     text: str
@@ -167,7 +167,7 @@ class Written(int):
 
 def as_written(resource: str, value: int) -> str:
     """Return what somebody wrote for an amount; where nobody did, how Kubernetes would write it."""
-    return value.text if isinstance(value, Written) else format_quantity(resource, value)
+    return value.text if isinstance(value, WrittenQuantity) else format_quantity(resource, value)
 
 
 def format_compared(resource: str, value: int, other: int) -> tuple[str, str]:

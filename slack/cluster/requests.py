@@ -27,15 +27,15 @@ _PENDING_RESIZE = b"PodResizePending"
 """A condition's type; looked for in the raw text first, as nearly no pod has it."""
 
 
-class Resources(msgspec.Struct, gc=False):
+class ResourceRequirements(msgspec.Struct, gc=False):
     """ResourceRequirements."""
 
     requests: Quantities | None = None
     limits: Quantities | None = None
 
 
-_NO_RESOURCES = Resources()
-_resources_decoder = msgspec.json.Decoder(Resources | None)
+_NO_RESOURCES = ResourceRequirements()
+_resources_decoder = msgspec.json.Decoder(ResourceRequirements | None)
 _quantities_decoder = msgspec.json.Decoder(Quantities | None)
 
 
@@ -211,7 +211,7 @@ def _apply_pod_level(total: _Amounts, spec: PodSpec, status: PodStatus | None, i
             total[name] = effective.get(name, 0)
 
 
-def resources_of(raw: msgspec.Raw, path: str) -> Resources:
+def resources_of(raw: msgspec.Raw, path: str) -> ResourceRequirements:
     """Read the resources of a container or pod.
 
     Raises:
@@ -230,7 +230,7 @@ def _quantities(raw: msgspec.Raw, path: str) -> Quantities | None:
         raise RequestError(f"{path}: {error}") from None
 
 
-def _requested(resources: Resources, path: str) -> _Amounts:
+def _requested(resources: ResourceRequirements, path: str) -> _Amounts:
     if not resources.limits:
         return amounts_of(path, resources.requests) if resources.requests else _NOTHING
     if not resources.requests:

@@ -140,10 +140,10 @@ class Avoider:
     """Of these workloads."""
     topology_key: str
     owners: tuple[int, ...]
-    """For `Standing.nodes_of`."""
+    """For `AvoiderNodes.nodes_of`."""
 
 
-class Standing:
+class AvoiderNodes:
     """On which nodes pods stand that avoid others; looked up only when somebody asks."""
 
     def __init__(
@@ -269,7 +269,7 @@ class Snapshot:
     """How long a node takes from creation to Ready here: the median of those seen, or 120 where none was."""
     avoiders: tuple[Avoider, ...] = ()
     """Who avoids others: one entry for each term that matches some of the kinds."""
-    standing: Standing | None = None
+    standing: AvoiderNodes | None = None
     """Where these stand; None where there are none."""
     avoided: Mapping[int, tuple[int, ...] | None] = field(default_factory=dict)
     """By row of `kinds`, which of `avoiders` avoid its pods; None where that is not known. Others are not avoided.

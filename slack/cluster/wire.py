@@ -256,7 +256,7 @@ class PodSpec(_Wire):
         return not self.node_name and self.scheduling_gates not in _NO_GATES
 
 
-class Condition(_Wire):
+class ObjectCondition(_Wire):
     """A condition of a pod or node."""
 
     type: str = ""
@@ -285,7 +285,7 @@ class ExtendedResourceClaim(_Wire):
     request_mappings: list[ClaimedResource] | None = None
 
 
-_conditions_decoder = msgspec.json.Decoder(list[Condition] | None)
+_conditions_decoder = msgspec.json.Decoder(list[ObjectCondition] | None)
 
 
 class PodStatus(_Wire):
@@ -310,7 +310,7 @@ class PodStatus(_Wire):
         return () if claim is None else tuple(sorted({own.resource_name for own in claim.request_mappings or ()}))
 
     @property
-    def conditions(self) -> list[Condition]:
+    def conditions(self) -> list[ObjectCondition]:
         """The pod's conditions, decoded anew each time.
 
         Raises:
@@ -352,7 +352,7 @@ class NodeStatus(_Wire):
     """status of a node."""
 
     allocatable: Quantities | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ObjectCondition] | None = None
     declared_features: list[str] | None = None
     """What its kubelet can do that pods may ask for (1.36+)."""
 
@@ -375,7 +375,7 @@ class NodeClaimStatus(_Wire):
     """status of a NodeClaim."""
 
     node_name: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ObjectCondition] | None = None
 
 
 class NodeClaim(_Wire):
@@ -443,7 +443,7 @@ class ReplicatedStatus(_Wire):
     replicas: Int32 | None = None
     ready_replicas: Int32 | None = None
     observed_generation: Int64 | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ObjectCondition] | None = None
 
 
 class Deployment(_Wire):
@@ -479,7 +479,7 @@ class OwnMetadata(Metadata):
     finalizers: list[str] | None = None
 
 
-class PoolLimits(_Wire):
+class ActivationPoolLimits(_Wire):
     """spec.limits of an ActivationPool."""
 
     max_containers: Int32 | None = None
@@ -502,7 +502,7 @@ class PoolSpec(_Wire):
 
     proxy: PoolProxy | None = None
     template: PodTemplate | None = None
-    limits: PoolLimits | None = None
+    limits: ActivationPoolLimits | None = None
     demand: PoolPublishing | None = None
 
 
@@ -527,7 +527,7 @@ _pool_spec_decoder = msgspec.json.Decoder(PoolSpec | None)
 _pool_status_decoder = msgspec.json.Decoder(PoolStatus | None)
 
 
-class ActivationPool(_Wire):
+class ActivationPoolObject(_Wire):
     """An ActivationPool: its parts stay as they came, for whoever may write one pool must not hold up all others."""
 
     metadata: Metadata
@@ -616,7 +616,7 @@ class JobStatus(_Wire):
     succeeded: Int32 | None = None
     failed: Int32 | None = None
     terminating: Int32 | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ObjectCondition] | None = None
 
 
 class Job(_Wire):
@@ -748,7 +748,7 @@ WORKLOADS: tuple[tuple[str, str, str, type[Workload]], ...] = (
 )
 """Their apiVersion, plural, kind and struct."""
 
-Object = Pod | Node | PriorityClass | Namespace | Workload | ActivationPool
+Object = Pod | Node | PriorityClass | Namespace | Workload | ActivationPoolObject
 """What a view of the cluster is made of."""
 
 KINDS: dict[str, type[Object]] = {
@@ -757,7 +757,7 @@ KINDS: dict[str, type[Object]] = {
     "PriorityClass": PriorityClass,
     "Namespace": Namespace,
     **{kind: item_type for _, _, kind, item_type in WORKLOADS},
-    "ActivationPool": ActivationPool,
+    "ActivationPool": ActivationPoolObject,
 }
 """By kind."""
 API_VERSIONS: dict[str, str] = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from slack.health.observation import ObservedStatus
 from slack.health.reasons import OPERATOR_ABSENT
-from slack.health.states import State
+from slack.health.states import SlackState
 from slack.process.reasons import Level
 
 
@@ -36,7 +36,7 @@ class PolicyHealth:
     bound: int
     """As the status says, with which all figures are of one age."""
     pending: int
-    state: State
+    state: SlackState
     """The same as in status.summary.state; OperatorAbsent where nobody keeps that up."""
     looked_at: bool
     """Whether an operator has written a status."""

@@ -72,7 +72,7 @@ _BRIEFLY = {
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SlackState:
     """How a policy's slack is."""
 
     name: str
@@ -100,7 +100,7 @@ class State:
         return f"{self.name}: {_BRIEFLY[self.name]}" if self.name in _BRIEFLY else self.name
 
 
-def slack_state(conditions: Iterable[tuple[str, str, bool]], namespace: str = "NAMESPACE") -> State:
+def slack_state(conditions: Iterable[tuple[str, str, bool]], namespace: str = "NAMESPACE") -> SlackState:
     """Return the state.
 
     Args:
@@ -114,14 +114,14 @@ def slack_state(conditions: Iterable[tuple[str, str, bool]], namespace: str = "N
         name, *also = reversed(troubles)
         known = reason(name)
         words = f"{troubles[name]}: {name}" if known is None else known.meaning
-        return State(name, Level.TROUBLE, words, advice_on(name, namespace), tuple(also))
+        return SlackState(name, Level.TROUBLE, words, advice_on(name, namespace), tuple(also))
     room = next((name for kind, name, _ in given if kind == "SlackSatisfied"), UNKNOWN)
     if room == "Reserved" and found.get("Covered") == "CeilingReached":
         room = "CeilingReached"
     known = reason(room)
     level = Level.NOTE if known is None else known.level
     remedy = "" if level is Level.GOOD else advice_on(room, namespace)
-    return State(room, level, _WORDS.get(room) or (room if known is None else known.meaning), remedy)
+    return SlackState(room, level, _WORDS.get(room) or (room if known is None else known.meaning), remedy)
 
 
 def _is_trouble(name: str) -> bool:

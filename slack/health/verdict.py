@@ -26,7 +26,7 @@ from slack.health.observation import (
     lease_holder,
 )
 from slack.health.reasons import OPERATOR_ABSENT, advice_on, reason
-from slack.health.states import State, slack_state
+from slack.health.states import SlackState, slack_state
 from slack.process.reasons import Level
 
 BUILT_IN_NAME = "default"
@@ -201,7 +201,7 @@ def _unreadable(name: str, why: str) -> PolicyHealth:
         f"see who wrote it: kubectl get slackpolicy {name} -o yaml --show-managed-fields; and apply the CRDs of the "
         "operator's version"
     )
-    state = State("StatusUnreadable", Level.TROUBLE, "its status cannot be read", advice)
+    state = SlackState("StatusUnreadable", Level.TROUBLE, "its status cannot be read", advice)
     finding = HealthFinding(text, advice, Level.TROUBLE, state.name)
     return PolicyHealth(name, None, None, state.words, ObservedStatus(), (finding,), 0, 0, state, True, pods_seen=False)
 
@@ -247,7 +247,7 @@ def not_known(health: PolicyHealth, policy: Json, lease: Json | None, now: float
         words = f"not known since {since} ({age_text(since, now) or 'no time'})"
     elif health.looked_at:
         words = "not known since the operator has gone"
-    absent = State(OPERATOR_ABSENT, Level.TROUBLE, words, advice_on(OPERATOR_ABSENT, namespace))
+    absent = SlackState(OPERATOR_ABSENT, Level.TROUBLE, words, advice_on(OPERATOR_ABSENT, namespace))
     return replace(
         health,
         ready=None,

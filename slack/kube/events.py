@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Protocol
 
 from slack.kube.apply import Json, Writer
 from slack.kube.errors import ApiError, KubeError
@@ -82,6 +83,13 @@ class _Posted:
 class _Budget:
     at: float
     tokens: float = field(default=float(BURST))
+
+
+class RecordsEvents(Protocol):
+    """Where Events go; `EventRecorder` is one."""
+
+    def record(self, regarding: ObjectRef, kind: EventKind, reason: str, message: str) -> None:
+        """Say something about an object; never waits."""
 
 
 class EventRecorder:

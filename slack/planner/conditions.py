@@ -18,10 +18,10 @@ from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, require
 from slack.planner.domain.membership import Domain
 from slack.planner.forms.choice import BOUND
 from slack.planner.forms.form import Form
-from slack.planner.model.result import Binding, Change, ConditionType, ExistingShape, ShapePlan
-from slack.planner.rollout.backoff import SCAN_SECONDS, HeldBack, Pods, refill_seconds
+from slack.planner.model.result import Binding, ConditionType, ExistingShape, ShapeChange, ShapePlan
+from slack.planner.rollout.backoff import SCAN_SECONDS, HeldBack, ShapePods, refill_seconds
 from slack.planner.wanted.cover_choice import Limit
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 
 _NAMED = 3
 _NO_NODE, _EMPTY = "NoEligibleNode", "NoNodesYet"
@@ -29,7 +29,7 @@ _NO_NODE, _EMPTY = "NoEligibleNode", "NoNodesYet"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Findings:
+class PolicyFindings:
     """What planning one policy has found."""
 
     resources: tuple[str, ...]
@@ -90,7 +90,7 @@ def _listed(texts: Sequence[str]) -> str:
     return "; ".join(texts[:_NAMED]) + more
 
 
-def _standing(findings: Findings) -> str:
+def _standing(findings: PolicyFindings) -> str:
     """Say how many of the wanted placeholders have capacity; unbound ones are on no node."""
     said = f"{findings.bound} of {findings.wanted} placeholders {findings.form.standing_verb} on nodes"
     if findings.untold and findings.bound < findings.wanted:
@@ -98,7 +98,7 @@ def _standing(findings: Findings) -> str:
     return said
 
 
-def _short(findings: Findings, have: IntArray) -> str:
+def _short(findings: PolicyFindings, have: IntArray) -> str:
     """Say what of the desired extra capacity is missing, '' when nothing is."""
     return ", ".join(
         f"{name} {' of '.join(format_compared(name, int(have[r]), int(findings.desired[r])))}"
@@ -107,39 +107,39 @@ def _short(findings: Findings, have: IntArray) -> str:
     )
 
 
-def _satisfied(findings: Findings) -> Condition:
+def _satisfied(findings: PolicyFindings) -> StatusCondition:
     kind = ConditionType.SLACK_SATISFIED
     if findings.blocked is not None:
-        return Condition(kind, False, *findings.blocked)
+        return StatusCondition(kind, False, *findings.blocked)
     if findings.unusable and (findings.wanted or findings.desired.any()):
         # Placeholders that stand there hold no capacity for anybody: a pod cannot take their place.
-        return Condition(kind, False, _NO_NODE, f"{_unusable(findings.unusable)}; {_standing(findings)}")
+        return StatusCondition(kind, False, _NO_NODE, f"{_unusable(findings.unusable)}; {_standing(findings)}")
     missing = _short(findings, findings.reserved)
     planned_short = _short(findings, findings.planned)
     waiting = findings.bound < findings.wanted
     limit = ", ".join(map(str, findings.binding))
     if not missing and not waiting:
         if limit:
-            return Condition(kind, True, "CeilingReached", f"{limit}: what it allows is reserved on nodes")
-        return Condition(kind, True, "Reserved", "the desired extra capacity is reserved on nodes")
+            return StatusCondition(kind, True, "CeilingReached", f"{limit}: what it allows is reserved on nodes")
+        return StatusCondition(kind, True, "Reserved", "the desired extra capacity is reserved on nodes")
     on_nodes = _standing(findings)
     text = f"reserved so far: {missing}; {on_nodes}" if missing and not limit else on_nodes
     text = f"{text}; {limit}" if limit else text
     if findings.dry_run:
-        return Condition(kind, False, "DryRun", f"spec.dryRun: nothing is written; {text}")
+        return StatusCondition(kind, False, "DryRun", f"spec.dryRun: nothing is written; {text}")
     if waiting and (why := _held_up(findings)):
-        return Condition(kind, False, why, text)
+        return StatusCondition(kind, False, why, text)
     if planned_short and findings.emptied and not findings.capped:
         why = "; ".join([f"less is planned than desired: {planned_short}", *findings.emptied])
-        return Condition(kind, False, _NO_NODE, why)
+        return StatusCondition(kind, False, _NO_NODE, why)
     if planned_short and not findings.capped:
-        return Condition(kind, False, "NotPlanned", f"less is planned than desired: {planned_short}")
+        return StatusCondition(kind, False, "NotPlanned", f"less is planned than desired: {planned_short}")
     if not waiting:
         said = limit or f"spec.extraCapacity.ceiling binds: {planned_short}"
-        return Condition(kind, False, "CeilingReached", f"{said}: what it allows is reserved on nodes")
+        return StatusCondition(kind, False, "CeilingReached", f"{said}: what it allows is reserved on nodes")
     start = round(SCAN_SECONDS + findings.node_start_seconds)
     refused = f"; the autoscaler says: {_listed(findings.held_back.refusals)}" if findings.held_back.refusals else ""
-    return Condition(kind, False, "Refilling", f"{text}; a node takes about {start} s here{refused}")
+    return StatusCondition(kind, False, "Refilling", f"{text}; a node takes about {start} s here{refused}")
 
 
 def _unusable(nodes: int) -> str:
@@ -149,7 +149,7 @@ def _unusable(nodes: int) -> str:
     )
 
 
-def _held_up(findings: Findings) -> str | None:
+def _held_up(findings: PolicyFindings) -> str | None:
     """Say what keeps placeholders from their nodes; None while they are on their way."""
     if findings.held_back.reason is not None:
         return findings.held_back.reason
@@ -159,12 +159,12 @@ def _held_up(findings: Findings) -> str | None:
     return "PlaceholdersPending" if late else None
 
 
-def _ready(findings: Findings) -> Condition:
+def _ready(findings: PolicyFindings) -> StatusCondition:
     kind = ConditionType.READY
     if findings.blocked is not None and findings.blocked[0] not in {_NO_NODE, _EMPTY}:
-        return Condition(kind, False, *findings.blocked)
+        return StatusCondition(kind, False, *findings.blocked)
     if findings.unbounded is not None:
-        return Condition(kind, False, "NoPrices", findings.unbounded)
+        return StatusCondition(kind, False, "NoPrices", findings.unbounded)
     notes = [*(f"yields {text}" for text in findings.yielded), *findings.notes]
     notes += [_unusable(findings.unusable)] if findings.unusable else []
     if findings.blocked is not None:
@@ -173,13 +173,13 @@ def _ready(findings: Findings) -> Condition:
         said = "spec.dryRun: the policy is planned for and nothing is written"
     else:
         said = _standing(findings)
-    return Condition(kind, True, "Accepted", "; ".join([said, *notes]))
+    return StatusCondition(kind, True, "Accepted", "; ".join([said, *notes]))
 
 
 _UNSURE_SHOWN = 3
 
 
-def _covered(findings: Findings) -> Condition:
+def _covered(findings: PolicyFindings) -> StatusCondition:
     kind, share = ConditionType.COVERED, f"{findings.covered_share:.1%} of arrivals find room in one placeholder"
     left = f"; {findings.uncovered} workloads do not" if findings.uncovered else ""
     if findings.unsure:
@@ -187,51 +187,55 @@ def _covered(findings: Findings) -> Condition:
         more = " ..." if len(findings.unsure) > _UNSURE_SHOWN else ""
         left += f"; not all that decides about the nodes of {len(findings.unsure)} workloads is checked ({some}{more})"
     if findings.blocked is not None:
-        return Condition(kind, False, *findings.blocked)
+        return StatusCondition(kind, False, *findings.blocked)
     if findings.limit == "objective":
-        return Condition(kind, True, "ObjectiveDecides", f"{share}{left}: so much room the objective asks for now")
+        return StatusCondition(
+            kind, True, "ObjectiveDecides", f"{share}{left}: so much room the objective asks for now"
+        )
     if findings.limit is not None:
         if findings.limit == "ceiling":
-            return Condition(kind, False, "CeilingReached", "; ".join([share + left, *map(str, findings.binding)]))
-        return Condition(kind, False, "MaxShapesReached", share + left)
+            return StatusCondition(
+                kind, False, "CeilingReached", "; ".join([share + left, *map(str, findings.binding)])
+            )
+        return StatusCondition(kind, False, "MaxShapesReached", share + left)
     enough = findings.covered_share >= findings.coverage - 1e-9
-    return Condition(kind, enough, "CoverageReached" if enough else "CoverageMissed", share + left)
+    return StatusCondition(kind, enough, "CoverageReached" if enough else "CoverageMissed", share + left)
 
 
-def conditions(findings: Findings) -> tuple[Condition, ...]:
+def conditions(findings: PolicyFindings) -> tuple[StatusCondition, ...]:
     """Return every condition, in the order of `ConditionType`; LargeSlack only where it is true."""
     t, held_back = ConditionType, findings.held_back
     if findings.blocked is not None:
-        feasible = Condition(t.FEASIBLE, False, *findings.blocked)
+        feasible = StatusCondition(t.FEASIBLE, False, *findings.blocked)
     elif findings.infeasible:
-        feasible = Condition(t.FEASIBLE, False, "ShapeFitsNowhere", _listed(findings.infeasible))
+        feasible = StatusCondition(t.FEASIBLE, False, "ShapeFitsNowhere", _listed(findings.infeasible))
     else:
-        feasible = Condition(t.FEASIBLE, True, "EveryShapeFits", "every wanted shape fits an eligible node")
-    pins = Condition(t.PINS_NODES, False, "ChunksAreSmall", "no placeholder keeps its node above the threshold")
+        feasible = StatusCondition(t.FEASIBLE, True, "EveryShapeFits", "every wanted shape fits an eligible node")
+    pins = StatusCondition(t.PINS_NODES, False, "ChunksAreSmall", "no placeholder keeps its node above the threshold")
     if findings.pins:
-        pins = Condition(t.PINS_NODES, True, "LargeShape", _listed(findings.pins))
-    limited = Condition(t.LIMIT_REACHED, False, "NothingRefused", "nothing keeps placeholders from growing")
+        pins = StatusCondition(t.PINS_NODES, True, "LargeShape", _listed(findings.pins))
+    limited = StatusCondition(t.LIMIT_REACHED, False, "NothingRefused", "nothing keeps placeholders from growing")
     if held_back.reason is not None:
-        limited = Condition(t.LIMIT_REACHED, True, held_back.reason, _listed(held_back.limits))
+        limited = StatusCondition(t.LIMIT_REACHED, True, held_back.reason, _listed(held_back.limits))
     ignored = _ignored(findings)
     usual = (_ready(findings), _satisfied(findings), _covered(findings), feasible, pins, limited, ignored)
     large = _large(findings)
     return usual if large is None else (*usual, large)
 
 
-def _ignored(findings: Findings) -> Condition:
+def _ignored(findings: PolicyFindings) -> StatusCondition:
     kind = ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS
     seconds = findings.held_back.ignored_seconds
     if not seconds:
-        return Condition(kind, False, "Answered", "no placeholder waits unanswered")
+        return StatusCondition(kind, False, "Answered", "no placeholder waits unanswered")
     said = (
         f"placeholders have been pending for over {int(seconds // 60)} min and no autoscaler has said a word about "
         "them: is one running, and is its --expendable-pods-priority-cutoff -10 or lower?"
     )
-    return Condition(kind, True, "NoWord", said + findings.form.silence_hint)
+    return StatusCondition(kind, True, "NoWord", said + findings.form.silence_hint)
 
 
-def _large(findings: Findings) -> Condition | None:
+def _large(findings: PolicyFindings) -> StatusCondition | None:
     """Say that this much may be a slip of the pen; None where it is not much."""
     rate = findings.rate
     large = rate is not None and rate > LARGE
@@ -240,11 +244,11 @@ def _large(findings: Findings) -> Condition | None:
         more = f"at least {findings.new_nodes} nodes would come to the {findings.nodes} of the cluster"
         if findings.new_nodes_cost is not None:
             more += f", which {findings.new_nodes_cost}"
-        return Condition(
+        return StatusCondition(
             ConditionType.LARGE_SLACK, True, "MoreThanDoubles", "; ".join(filter(None, (more, findings.set_by, said)))
         )
     if large:
-        return Condition(ConditionType.LARGE_SLACK, True, "RateAboveHalf", f"{said}; ten percent is 0.1")
+        return StatusCondition(ConditionType.LARGE_SLACK, True, "RateAboveHalf", f"{said}; ten percent is 0.1")
     return None
 
 
@@ -287,9 +291,9 @@ def why_blocked(domain: Domain, snapshot: Snapshot, unfit: str | None) -> tuple[
     return _NO_NODE, f"spec.tolerations: every selected node is tainted ({', '.join(taints)}); tolerate one"
 
 
-def untouched(existing: Sequence[ExistingShape], pods: Mapping[str, Pods]) -> tuple[ShapePlan, ...]:
+def untouched(existing: Sequence[ExistingShape], pods: Mapping[str, ShapePods]) -> tuple[ShapePlan, ...]:
     """What is there stays as it is: the plan of a policy that may not act."""
-    nothing = Pods(0, 0, 0.0)
+    nothing = ShapePods(0, 0, 0.0)
     return tuple(
         ShapePlan(
             shape=e.shape,
@@ -297,7 +301,7 @@ def untouched(existing: Sequence[ExistingShape], pods: Mapping[str, Pods]) -> tu
             count=e.replicas,
             replicas=e.replicas,
             workloads=(),
-            change=Change(0, e.replicas, 0),
+            change=ShapeChange(0, e.replicas, 0),
             bound=pods.get(e.shape.name, nothing).held,
             pending=pods.get(e.shape.name, nothing).waiting,
             retiring=e.retiring,

@@ -77,7 +77,7 @@ class NotFoundError(UserFacingError, LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class HeldCapacity:
     """Placeholders of one shape whose place a pod of the workload could take."""
 
     policy: str
@@ -100,7 +100,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class WorkloadExplanation:
     """The answer for one workload."""
 
     workload: str
@@ -108,7 +108,7 @@ class Explanation:
     """Running and pending, without those behind scheduling gates."""
     requests: tuple[tuple[str, int], ...]
     """Of one pod; of the largest by cpu where they differ."""
-    rooms: tuple[Room, ...]
+    rooms: tuple[HeldCapacity, ...]
     reasons: tuple[str, ...]
     """Why there is no room kept for it, or for some of its pods."""
     warnings: tuple[str, ...]
@@ -141,7 +141,7 @@ def explain(
     *,
     priorities: Mapping[str, int],
     quotas: Sequence[ResourceQuota] | None = (),
-) -> Explanation:
+) -> WorkloadExplanation:
     """Explain one workload.
 
     Args:
@@ -176,7 +176,7 @@ def explain(
     # Gated pods are not among its pods: their size is told only where it has no others.
     requests = _requests_of(snapshot, workload, rows or everything)
     refused, unsure = _by_quotas(quotas, workload, requests) if rooms else ((), ())
-    return Explanation(
+    return WorkloadExplanation(
         workload=str(workload),
         pods=int(sum(snapshot.kinds.running[row] + snapshot.kinds.pending[row] for row in rows)),
         requests=requests,
@@ -201,9 +201,9 @@ def _why_none(plan: Plan, workload: Workload, *, gated: int, is_known: bool) -> 
 
 def _rooms(
     snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], workload: Workload, rows: Sequence[int]
-) -> list[tuple[Room, set[int]]]:
+) -> list[tuple[HeldCapacity, set[int]]]:
     """Return the placeholders that are for a workload, or that hold one of its pods, and the rows of these pods."""
-    found: list[tuple[Room, set[int]]] = []
+    found: list[tuple[HeldCapacity, set[int]]] = []
     for item, domain in zip(plan.items, domains, strict=True):
         for shape in item.shapes:
             held = _held(snapshot, item, domain, shape, workload, rows)
@@ -215,7 +215,7 @@ def _rooms(
 def _hindrances_by_policy(
     snapshot: Snapshot,
     domains: Sequence[Domain],
-    rooms: Sequence[Room],
+    rooms: Sequence[HeldCapacity],
     rows: Sequence[int],
     priorities: Mapping[str, int],
 ) -> dict[str, tuple[str, ...]]:
@@ -245,7 +245,7 @@ def _cut(plan: Plan, workload: Workload) -> tuple[str, ...]:
     )
 
 
-def _unknown(snapshot: Snapshot, rows: Sequence[int], rooms: Sequence[Room]) -> tuple[str, ...]:
+def _unknown(snapshot: Snapshot, rows: Sequence[int], rooms: Sequence[HeldCapacity]) -> tuple[str, ...]:
     """Say on what else it depends whether these pods can take the room."""
     kinds = snapshot.kinds
     # The scheduler keeps bound mirrors off the nodes that the workload's own pods avoid; nobody does so for others.
@@ -263,7 +263,7 @@ def _unknown(snapshot: Snapshot, rows: Sequence[int], rooms: Sequence[Room]) -> 
 
 
 def _avoided(
-    snapshot: Snapshot, domains: Sequence[Domain], rooms: Sequence[Room], rows: Sequence[int]
+    snapshot: Snapshot, domains: Sequence[Domain], rooms: Sequence[HeldCapacity], rows: Sequence[int]
 ) -> tuple[str, ...]:
     """Say that other pods' anti-affinity keeps the workload's pods off all of the room."""
     off = kept_off(snapshot, rows)
@@ -393,7 +393,7 @@ def _is_for(plan: ShapePlan, workload: Workload) -> bool:
     return plan.role.for_named and str(workload) in (plan.shape.reserved_for, *plan.workloads)
 
 
-def _room(snapshot: Snapshot, item: PolicyPlan, policy: Policy, plan: ShapePlan, rows: Iterable[int]) -> Room:
+def _room(snapshot: Snapshot, item: PolicyPlan, policy: Policy, plan: ShapePlan, rows: Iterable[int]) -> HeldCapacity:
     standing: dict[str, int] = {}
     off, avoided = kept_off(snapshot, rows), 0
     for pod in snapshot.placeholders:
@@ -401,7 +401,7 @@ def _room(snapshot: Snapshot, item: PolicyPlan, policy: Policy, plan: ShapePlan,
             name = snapshot.nodes.names[pod.node]
             avoided += bool(off[pod.node]) and pod.is_held
             standing[name] = standing.get(name, 0) + 1
-    return Room(
+    return HeldCapacity(
         policy=item.policy,
         shape=plan.shape.name,
         role=str(plan.role),
@@ -513,7 +513,7 @@ def _why_uncovered(snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], wo
     return f"policy {' and '.join(held)} covers the most frequent pods first, and this one is not among them"
 
 
-def shown_nodes(room: Room) -> str:
+def shown_nodes(room: HeldCapacity) -> str:
     """Return the nodes of a room as people read them: `n1 (2), n2`, at most a few."""
     texts = [name if count == 1 else f"{name} ({count})" for name, count in room.nodes[:_NODES_SHOWN]]
     return ", ".join(texts) + (f" and {len(room.nodes) - _NODES_SHOWN} more" if len(room.nodes) > _NODES_SHOWN else "")

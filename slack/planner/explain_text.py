@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from slack.cluster.hold import ReleaseNodes
-from slack.planner.explain import Explanation, Room, shown_nodes
+from slack.planner.explain import HeldCapacity, WorkloadExplanation, shown_nodes
 from slack.planner.model.amount_text import resources_text
 
 _RELEASE: Mapping[ReleaseNodes, str] = {
@@ -14,7 +14,7 @@ _RELEASE: Mapping[ReleaseNodes, str] = {
 }
 
 
-def lines(found: Explanation, whys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+def lines(found: WorkloadExplanation, whys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """Return the answer: what makes room for the workload, or why nothing does.
 
     Args:
@@ -45,7 +45,7 @@ def lines(found: Explanation, whys: Mapping[str, str] = MappingProxyType({})) ->
     return text
 
 
-def _room_line(room: Room) -> str:
+def _room_line(room: HeldCapacity) -> str:
     line = f"{room.count} x {room.shape} ({room.role}), {resources_text(room.requests)} each"
     if room.bound:
         line += f"; {'capacity is kept free for ' if room.unbound else ''}{room.bound} on {shown_nodes(room)}"

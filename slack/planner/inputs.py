@@ -15,7 +15,7 @@ from slack.planner.model.added import AddedBefore, Additions, additions_of, seen
 from slack.planner.model.placeholder_counts import Alike, alike_of, by_policy, requested
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
-from slack.planner.model.result import AutoscalerEvent, ExistingShape, PlannerState, PolicyState
+from slack.planner.model.result import AutoscalerEvent, ExistingShape, PlannerState, RememberedPolicy
 from slack.planner.model.shape import Shape
 from slack.planner.objective.amount import Amount
 from slack.planner.objects.manifests import PRIORITY, replica_set_name
@@ -88,7 +88,7 @@ def observe(
         shapes.setdefault(there.policy, {})[there.shape.name] = there.shape
     additions, known = [], []
     for policy, own in zip(policies, alike, strict=True):
-        before = state.get(policy.name, PolicyState()).added
+        before = state.get(policy.name, RememberedPolicy()).added
         found, remember = seen(shapes.get(policy.name, {}), requested(own), before, policy.generation, now)
         additions.append(additions_of(found, remember, snapshot.resources, now))
         known.append(remember)
@@ -188,7 +188,7 @@ def inputs_of(
             alike=observed.alike[i],
             overcommitted=lacking,
             events=latest,
-            state=state.get(name, PolicyState()),
+            state=state.get(name, RememberedPolicy()),
             priority=observed.priorities[i],
             unfit=observed.unfit[i],
             added=observed.additions[i],

@@ -10,11 +10,11 @@ from typing import Any
 
 from slack.cluster.labels import API_VERSION
 from slack.cluster.snapshot import IntArray
-from slack.planner.model.cost import Cost
+from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import Binding, Plan, PolicyPlan, ShapePlan
-from slack.planner.model.wanted_by import WantedBy
+from slack.planner.model.wanted_by import WantedByField
 from slack.planner.model.whys import why_of
-from slack.planner.objective.amount import Why
+from slack.planner.objective.amount import SizingReason
 
 _NAMES = {"cpu": "cpu_millis", "memory": "memory_bytes"}
 
@@ -66,7 +66,7 @@ def _item(item: PolicyPlan, spared: Any) -> dict[str, Any]:
     }
 
 
-def cost_document(cost: Cost | None) -> dict[str, Any] | None:
+def cost_document(cost: PlanCost | None) -> dict[str, Any] | None:
     """Return what room costs as it stands in every document: node hours always; money is null without prices."""
     if cost is None:
         return None
@@ -82,11 +82,11 @@ def cost_document(cost: Cost | None) -> dict[str, Any] | None:
     }
 
 
-def _objective(item: PolicyPlan, why: Why) -> dict[str, Any]:
+def _objective(item: PolicyPlan, why: SizingReason) -> dict[str, Any]:
     return {"instant_start": why.objective, "known": why.known, "why": why_of(item) or ""}
 
 
-def _wanted_by(field: WantedBy) -> dict[str, Any]:
+def _wanted_by(field: WantedByField) -> dict[str, Any]:
     return {
         "source": str(field.source),
         "resources": list(field.resources),

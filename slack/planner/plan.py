@@ -38,21 +38,21 @@ from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import (
     AutoscalerEvent,
-    Change,
     ExistingShape,
     Plan,
     PlannerState,
     PolicyPlan,
-    PolicyState,
+    RememberedPolicy,
+    ShapeChange,
     ShapePlan,
 )
-from slack.planner.model.shape import Wanted, merged
+from slack.planner.model.shape import WantedShape, merged
 from slack.planner.objective.amount import Amount
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import DEFAULT_RATE, Policy
 from slack.planner.removal.victims import pushed_out, victims
-from slack.planner.rollout.backoff import HeldBack, Pods, hold_back, pods_by_shape
-from slack.planner.rollout.rollout import CurrentState, Target, first_steps, roll_out
+from slack.planner.rollout.backoff import HeldBack, ShapePods, hold_back, pods_by_shape
+from slack.planner.rollout.rollout import CurrentState, RolloutTarget, first_steps, roll_out
 from slack.planner.steps import PolicyAmounts, PolicyRollout, PolicyWants
 from slack.planner.summary import policy_conditions, summary_of, uncovered_workloads
 from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts
@@ -62,7 +62,7 @@ UNKNOWN_CLASSES = PriorityClasses({})
 
 def _shape_plans(
     snapshot: Snapshot,
-    targets: Sequence[Target],
+    targets: Sequence[RolloutTarget],
     current: CurrentState,
     mine: Sequence[Placeholder],
     steps: Mapping[str, int],
@@ -82,7 +82,7 @@ def _shape_plans(
     plans = []
     for target in targets:
         w, name = target.wanted, target.wanted.shape.name
-        there, pods = current.replicas(name), current.pods.get(name, Pods(0, 0, 0.0))
+        there, pods = current.replicas(name), current.pods.get(name, ShapePods(0, 0, 0.0))
         plans.append(
             ShapePlan(
                 shape=w.shape,
@@ -90,7 +90,7 @@ def _shape_plans(
                 count=w.count,
                 replicas=target.replicas,
                 workloads=w.workloads,
-                change=Change(
+                change=ShapeChange(
                     max(target.replicas - there, 0), min(there, target.replicas), max(there - target.replicas, 0)
                 ),
                 bound=pods.held,
@@ -117,7 +117,7 @@ def _actual(
     return reserved, anywhere, beside
 
 
-def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozenset[str]]:
+def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, RememberedPolicy, frozenset[str]]:
     """Plan one policy; also return the names of other policies' placeholders that it counts on."""
     policy, state, snapshot = inputs.domain.policy, inputs.state, inputs.snapshot
     pods = pods_by_shape(inputs.alike, inputs.now)
@@ -139,7 +139,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
     found = policy_conditions(inputs, wants, held_back, rollout, amounts, uncovered=uncovered, unsure=unsure)
     # 6. Summary: the plan as one document, and what the next one remembers.
     item = summary_of(inputs, wants, rollout, amounts, uncovered=uncovered, pushed_out=pushed, found=found)
-    remembered = PolicyState(
+    remembered = RememberedPolicy(
         counts=rollout.counts,
         cheaper_since=wants.cheaper_since,
         backoffs=held_back.backoffs,
@@ -160,7 +160,9 @@ def _wants_of(inputs: PolicyInputs) -> PolicyWants:
     return PolicyWants(width, None, due, ladder, parts, wanted, hosted, sets)
 
 
-def _roll_out(inputs: PolicyInputs, wants: PolicyWants, held_back: HeldBack, pods: Mapping[str, Pods]) -> PolicyRollout:
+def _roll_out(
+    inputs: PolicyInputs, wants: PolicyWants, held_back: HeldBack, pods: Mapping[str, ShapePods]
+) -> PolicyRollout:
     """Say what of the wanted placeholders is to be there now, and which of those that are there leave."""
     snapshot, existing, state = inputs.snapshot, inputs.existing, inputs.state
     vectors = {e.shape.name: e.shape.vector(snapshot.resources) for e in existing}
@@ -216,11 +218,11 @@ def _amounts_of(inputs: PolicyInputs, wants: PolicyWants, rollout: PolicyRollout
     )
 
 
-def _elsewhere(inputs: PolicyInputs) -> list[Wanted]:
+def _elsewhere(inputs: PolicyInputs) -> list[WantedShape]:
     """Return the placeholders of this policy that others count on: they stay in the ReplicaSets that made them."""
     counts = Counter(stranger.pod.shape for stranger in inputs.strangers if stranger.pod.name in inputs.hosted)
     return [
-        Wanted(there.shape, there.role, counts[name], there.shape.vector(inputs.snapshot.resources), used_up=True)
+        WantedShape(there.shape, there.role, counts[name], there.shape.vector(inputs.snapshot.resources), used_up=True)
         for there in inputs.existing
         if counts[name := there.shape.name]
     ]
@@ -333,7 +335,7 @@ def plan(
 
 def _plan_in_turn(
     inputs: Mapping[str, PolicyInputs], strangers: Mapping[str, tuple[Stranger, ...]]
-) -> tuple[dict[str, PolicyPlan], dict[str, PolicyState]]:
+) -> tuple[dict[str, PolicyPlan], dict[str, RememberedPolicy]]:
     """Plan each policy after those that count on its placeholders, which therefore stay."""
     hosted: frozenset[str] = frozenset()
     items, remembered = {}, {}

@@ -29,7 +29,7 @@ from slack.planner.model.added import NO_ADDITIONS, Additions
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import CutReservation, ExistingShape
-from slack.planner.model.shape import Role, Shape, Wanted
+from slack.planner.model.shape import Role, Shape, WantedShape
 from slack.planner.objects.manifests import PRIORITY
 from slack.planner.wanted.homes import Home, choose_home, home_of
 from slack.planner.wanted.mirror_choice import PolicyMirrors
@@ -306,7 +306,7 @@ def _tell_cut(
             _cut(mirrors, one.pool, one.count, int(part), reason)
 
 
-def _merged(snapshot: Snapshot, domain: Domain, groups: Sequence[_Group], counts: Sequence[int]) -> list[Wanted]:
+def _merged(snapshot: Snapshot, domain: Domain, groups: Sequence[_Group], counts: Sequence[int]) -> list[WantedShape]:
     """Return the placeholders, a shape once, however many namespaces share it; in each zone its part of them."""
     found: dict[Shape, list[tuple[int, _Group]]] = {}
     for group, count in zip(groups, counts, strict=True):
@@ -324,7 +324,7 @@ def _merged(snapshot: Snapshot, domain: Domain, groups: Sequence[_Group], counts
         pool = parts[0][1].asking[0].pool
         spread = [] if shape.form.is_scheduled else own_spread(pool.constraints.topology_spread, pool.labels)
         for own, count in _by_zone(snapshot, domain, shape, whole):
-            announced = Wanted(own, Role.DEMAND, count, vector, names, kinds)
+            announced = WantedShape(own, Role.DEMAND, count, vector, names, kinds)
             wanted += [each for each in divided_mirror(snapshot, domain, spread, announced, {}) if each.count]
     return wanted
 

@@ -42,7 +42,7 @@ FIRST_PAUSE_SECONDS = 1800.0
 LONGEST_PAUSE_SECONDS = 8 * 3600.0
 
 
-class Why(StrEnum):
+class ReleaseReason(StrEnum):
     """Why a node is released; the first word of the label's value."""
 
     EXPIRES = "Expires"
@@ -51,10 +51,10 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ReleaseMark:
     """The label's value, as we write it."""
 
-    why: Why
+    why: ReleaseReason
     since: float
     """Unix seconds."""
 
@@ -62,14 +62,14 @@ class Mark:
         return f"{self.why}.{self.since:.0f}"
 
 
-def parse_mark(value: str) -> Mark | None:
+def parse_mark(value: str) -> ReleaseMark | None:
     """Return what a label's value says; None where it is absent or not ours."""
     if not value:
         return None
     why, _, since = value.partition(".")
-    if why not in tuple(Why) or not (since.isascii() and since.isdecimal() and len(since) <= 12):
+    if why not in tuple(ReleaseReason) or not (since.isascii() and since.isdecimal() and len(since) <= 12):
         return None
-    return Mark(Why(why), float(since))
+    return ReleaseMark(ReleaseReason(why), float(since))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +122,9 @@ class Memory:
     shrunk_at: float = float("-inf")
     spare_since: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """By node."""
-    released: Mapping[str, tuple[str, Why]] = field(default_factory=lambda: MappingProxyType({}))
+    released: Mapping[str, tuple[str, ReleaseReason]] = field(default_factory=lambda: MappingProxyType({}))
     """Pool and cause of nodes with our label that are in use."""
-    pauses: Mapping[tuple[str, Why], _Pause] = field(default_factory=lambda: MappingProxyType({}))
+    pauses: Mapping[tuple[str, ReleaseReason], _Pause] = field(default_factory=lambda: MappingProxyType({}))
     gave_up: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """How often the label was taken from a node in vain; these are tried last."""
 
@@ -134,7 +134,7 @@ class Stays:
     """A released node that did not go."""
 
     node: str
-    why: Why
+    why: ReleaseReason
     retry_at: float
     """Unix seconds."""
 
@@ -143,7 +143,7 @@ class Stays:
 class Decision:
     """What to write, and what to remember."""
 
-    release: tuple[tuple[str, Mark], ...]
+    release: tuple[tuple[str, ReleaseMark], ...]
     """Nodes and the label's value."""
     take_back: tuple[str, ...]
     """Nodes that lose the label."""
@@ -190,11 +190,11 @@ def decide(
     due = _due(nodes, claims or {}, now, start_seconds)
     if now - shrunk_at <= SHRUNK_SECONDS:
         spare = (node for node in nodes if now - spare_since.get(node.name, now) >= SPARE_SECONDS)
-        due += [(node, Why.SPARE, node.created) for node in spare]
+        due += [(node, ReleaseReason.SPARE, node.created) for node in spare]
     chosen = _chosen(nodes, due, under_way, pauses, gave_up, now) if placeholders else []
     there = {node.name for node in nodes}
     return Decision(
-        release=tuple((node.name, Mark(why, now)) for node, why in chosen),
+        release=tuple((node.name, ReleaseMark(why, now)) for node, why in chosen),
         take_back=(*take_back, *late),
         stays=tuple(stays),
         memory=Memory(
@@ -209,7 +209,7 @@ def decide(
 
 
 def _ended(
-    marked: Mapping[str, tuple[HeldNode, Mark]],
+    marked: Mapping[str, tuple[HeldNode, ReleaseMark]],
     claims: Mapping[str, Claim] | None,
     kinds: Container[int] | None,
     now: float,
@@ -246,7 +246,7 @@ def expiry_due_at(claim: Claim, start_seconds: float) -> float | None:
 
 def _due(
     nodes: Iterable[HeldNode], claims: Mapping[str, Claim], now: float, start_seconds: float
-) -> list[tuple[HeldNode, Why, float]]:
+) -> list[tuple[HeldNode, ReleaseReason, float]]:
     """Return nodes whose NodeClaims want them replaced, with the time that orders them."""
     found = []
     for node in nodes:
@@ -255,36 +255,36 @@ def _due(
             continue
         due_at = expiry_due_at(claim, start_seconds)
         if due_at is not None and claim.expires_at is not None and due_at <= now:
-            found.append((node, Why.EXPIRES, claim.expires_at))
+            found.append((node, ReleaseReason.EXPIRES, claim.expires_at))
         elif claim.drifted_since is not None and now - claim.drifted_since >= DRIFT_SECONDS:
-            found.append((node, Why.DRIFTED, claim.drifted_since))
+            found.append((node, ReleaseReason.DRIFTED, claim.drifted_since))
     return found
 
 
 def _chosen(
     nodes: Sequence[HeldNode],
-    due: Sequence[tuple[HeldNode, Why, float]],
-    under_way: Mapping[str, tuple[str, Why]],
-    pauses: Mapping[tuple[str, Why], _Pause],
+    due: Sequence[tuple[HeldNode, ReleaseReason, float]],
+    under_way: Mapping[str, tuple[str, ReleaseReason]],
+    pauses: Mapping[tuple[str, ReleaseReason], _Pause],
     gave_up: Mapping[str, int],
     now: float,
-) -> list[tuple[HeldNode, Why]]:
+) -> list[tuple[HeldNode, ReleaseReason]]:
     """Return what is released now: of each pool no more than a tenth at a time, those aside that expire."""
     sizes: dict[str, int] = {}
     for node in nodes:
         sizes[node.pool] = sizes.get(node.pool, 0) + 1
     left = {pool: max(1, size // 10) for pool, size in sizes.items()}
     for pool, why in under_way.values():
-        left[pool] -= why is not Why.EXPIRES
-    order = {why: number for number, why in enumerate(Why)}
+        left[pool] -= why is not ReleaseReason.EXPIRES
+    order = {why: number for number, why in enumerate(ReleaseReason)}
 
-    def rank(item: tuple[HeldNode, Why, float]) -> tuple[object, ...]:
+    def rank(item: tuple[HeldNode, ReleaseReason, float]) -> tuple[object, ...]:
         node, why, time = item
-        return gave_up.get(node.name, 0), order[why], why is Why.DRIFTED and node.pods > 0, time, node.name
+        return gave_up.get(node.name, 0), order[why], why is ReleaseReason.DRIFTED and node.pods > 0, time, node.name
 
-    chosen: list[tuple[HeldNode, Why]] = []
+    chosen: list[tuple[HeldNode, ReleaseReason]] = []
     for node, why, _ in sorted(due, key=rank):
-        pause, counts = pauses.get((node.pool, why)), why is not Why.EXPIRES
+        pause, counts = pauses.get((node.pool, why)), why is not ReleaseReason.EXPIRES
         if node.label or not node.usable or (pause is not None and now < pause.until):
             continue
         if not counts or left[node.pool] > 0:
@@ -294,23 +294,23 @@ def _chosen(
 
 
 def _is_still_due(
-    node: HeldNode, mark: Mark, claim: Claim | None, kinds: Container[int] | None, *, claims_known: bool
+    node: HeldNode, mark: ReleaseMark, claim: Claim | None, kinds: Container[int] | None, *, claims_known: bool
 ) -> bool:
     match mark.why:
-        case Why.SPARE:  # as soon as the capacity there is needed, it is no longer spare
+        case ReleaseReason.SPARE:  # as soon as the capacity there is needed, it is no longer spare
             return _is_spare(node, kinds)
-        case Why.DRIFTED:
+        case ReleaseReason.DRIFTED:
             return not claims_known or (claim is not None and claim.drifted_since is not None)
         case _:
             return not claims_known or (claim is not None and claim.expires_at is not None)
 
 
-def _patience(mark: Mark, claim: Claim | None, start_seconds: float) -> float:
+def _patience(mark: ReleaseMark, claim: Claim | None, start_seconds: float) -> float:
     """Return the seconds after which a released node counts as one that stays."""
-    if mark.why is Why.SPARE:
+    if mark.why is ReleaseReason.SPARE:
         return REMOVED_SECONDS
     waits = REPLACED_SECONDS + 3 * start_seconds
-    if mark.why is Why.EXPIRES and claim is not None and claim.expires_at is not None:
+    if mark.why is ReleaseReason.EXPIRES and claim is not None and claim.expires_at is not None:
         waits += max(claim.expires_at - mark.since, 0.0)  # it may stand until then
     return waits
 
@@ -334,7 +334,7 @@ def _spare_since(
 
 def _after_success(
     memory: Memory, nodes: Iterable[HeldNode], claims: Mapping[str, Claim] | None
-) -> dict[tuple[str, Why], _Pause]:
+) -> dict[tuple[str, ReleaseReason], _Pause]:
     """Return the pauses, without those of pools from which a released node has gone since."""
     stand = {node.name for node in nodes if node.usable}
     leaving = {name for name, claim in (claims or {}).items() if claim.leaving}

@@ -8,11 +8,11 @@ import numpy as np
 from slack.cluster.snapshot import BoolArray, IntArray
 from slack.planner.domain.capacity import Size
 from slack.planner.domain.ladder import Held
-from slack.planner.model.cost import Cost
+from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import Binding, ShapePlan
-from slack.planner.model.shape import Wanted
-from slack.planner.model.wanted_by import WantedBy
-from slack.planner.rollout.backoff import Pods
+from slack.planner.model.shape import WantedShape
+from slack.planner.model.wanted_by import WantedByField
+from slack.planner.rollout.backoff import ShapePods
 from slack.planner.rollout.rollout import Counts
 from slack.planner.wanted.cover_choice import Limit
 from slack.planner.wanted.part import PartPlan
@@ -32,10 +32,10 @@ class PolicyWants:
     """The steps of the ladder that hold."""
     parts: Sequence[PartPlan] = ()
     """The domain, or each of its zones."""
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[WantedShape, ...] = ()
     hosted: frozenset[str] = frozenset()
     """Names of other policies' placeholders that are counted on."""
-    wanted_by: tuple[WantedBy, ...] = ()
+    wanted_by: tuple[WantedByField, ...] = ()
     """What sets the amounts that are asked."""
 
     @property
@@ -93,7 +93,7 @@ class PolicyRollout:
     """By shape: wanted counts to remember."""
     vectors: Mapping[str, IntArray]
     """[R] by shape: what one placeholder requests."""
-    pods: Mapping[str, Pods]
+    pods: Mapping[str, ShapePods]
     """By shape: the placeholders that are there."""
     reserved: IntArray
     """[R] what placeholders request whose capacity is held."""
@@ -116,7 +116,7 @@ class PolicyAmounts:
     """[R] the same of those whose capacity is held now."""
     new_nodes: int
     """At least so many nodes must come."""
-    cost: Cost | None = None
-    reserved_cost: Cost | None = None
+    cost: PlanCost | None = None
+    reserved_cost: PlanCost | None = None
     binding: tuple[Binding, ...] = ()
     """Ceilings that keep the plan below what is asked."""

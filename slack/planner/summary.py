@@ -5,18 +5,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from slack.cluster.snapshot import IntArray, Workload
-from slack.planner.conditions import Findings, conditions
+from slack.planner.conditions import PolicyFindings, conditions
 from slack.planner.domain.capacity import own_rate
 from slack.planner.domain.ceilings import binding_floors
 from slack.planner.domain.counting import low_priority_requests
 from slack.planner.domain.unseen_resources import NOWHERE
-from slack.planner.model.result import CoveredBy, PolicyPlan, Uncovered
+from slack.planner.model.result import CoveredBy, PolicyPlan, UncoveredPods
 from slack.planner.policy.spec import CoverMode, Policy
 from slack.planner.rollout.backoff import SCAN_SECONDS, HeldBack
 from slack.planner.steps import PolicyAmounts, PolicyRollout, PolicyWants
 from slack.planner.wanted.demand import pods_of
 from slack.planner.wanted.part import PartPlan, PolicyInputs, uncovered_gangs, unzoned
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 
 
 def policy_conditions(
@@ -26,9 +26,9 @@ def policy_conditions(
     rollout: PolicyRollout,
     amounts: PolicyAmounts,
     *,
-    uncovered: Sequence[Uncovered],
+    uncovered: Sequence[UncoveredPods],
     unsure: Collection[Workload],
-) -> tuple[Condition, ...]:
+) -> tuple[StatusCondition, ...]:
     """Return the conditions of a policy's status.
 
     Args:
@@ -43,7 +43,7 @@ def policy_conditions(
     snapshot, domain, parts = inputs.snapshot, inputs.domain, wants.parts
     policy, heading, pods = domain.policy, rollout.heading, rollout.pods.values()
     return conditions(
-        Findings(
+        PolicyFindings(
             resources=snapshot.resources,
             blocked=wants.blocked,
             desired=wants.desired_amount,
@@ -80,7 +80,7 @@ def policy_conditions(
     )
 
 
-def uncovered_workloads(inputs: PolicyInputs, wants: PolicyWants) -> tuple[Uncovered, ...]:
+def uncovered_workloads(inputs: PolicyInputs, wants: PolicyWants) -> tuple[UncoveredPods, ...]:
     """Return the workloads that are not covered, one entry each, with the first reason that was given."""
     gangs = uncovered_gangs(inputs, wants.wanted) if wants.blocked is None else []
     found = [*gangs, *inputs.mirrors.uncovered, *(u for part in wants.parts for u in part.uncovered)]
@@ -93,9 +93,9 @@ def summary_of(
     rollout: PolicyRollout,
     amounts: PolicyAmounts,
     *,
-    uncovered: tuple[Uncovered, ...],
+    uncovered: tuple[UncoveredPods, ...],
     pushed_out: tuple[str, ...],
-    found: tuple[Condition, ...],
+    found: tuple[StatusCondition, ...],
 ) -> PolicyPlan:
     """Return the plan of a policy: all that its steps have come to.
 

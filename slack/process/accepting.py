@@ -38,7 +38,7 @@ STUCK_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class ClientBounds:
     """What one server allows its clients."""
 
     connections: int
@@ -117,7 +117,7 @@ class Acceptor:
     """Accepts for one protocol until `stop`. Everything but `unhealthy` belongs to its event loop."""
 
     def __init__(
-        self, make: Callable[[], asyncio.Protocol], bounds: Bounds, *, tls: ssl.SSLContext | None, name: str
+        self, make: Callable[[], asyncio.Protocol], bounds: ClientBounds, *, tls: ssl.SSLContext | None, name: str
     ) -> None:
         """Nothing is accepted yet.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from slack.process.http_server import TEXT, HttpServer, Reply, Request
+from slack.process.http_server import TEXT, HttpRequest, HttpServer, Reply
 
 Check = Callable[[], str | None]
 """Gives None for yes, and a reason otherwise."""
@@ -25,7 +25,7 @@ class HealthServer(HttpServer):
             "/metrics": lambda: Reply(200, CONTENT_TYPE_LATEST, generate_latest(registry)),
         }
 
-        def answer(request: Request) -> Reply:
+        def answer(request: HttpRequest) -> Reply:
             found = answers.get(request.path)
             return found() if found else Reply(404, TEXT, b"not found\n")
 

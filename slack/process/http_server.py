@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from slack.process.accepting import Acceptor, Bounds, listening_socket
+from slack.process.accepting import Acceptor, ClientBounds, listening_socket
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
 from slack.supervision.tasks import rest
@@ -28,7 +28,7 @@ MOST_AT_ONCE: Final = 64
 """Connections."""
 TIMEOUT_SECONDS: Final = 10.0
 """Of a whole request, and of taking its answer."""
-BOUNDS: Final = Bounds(
+BOUNDS: Final = ClientBounds(
     connections=MOST_AT_ONCE, strangers=MOST_AT_ONCE, request_seconds=TIMEOUT_SECONDS, idle_seconds=TIMEOUT_SECONDS
 )
 MOST_HEAD_BYTES: Final = 16 << 10
@@ -42,7 +42,7 @@ TEXT: Final = "text/plain; charset=utf-8"
 _END: Final = b"\r\n\r\n"
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """What is asked for."""
 
     path: str
@@ -60,7 +60,7 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-Answer = Callable[[Request], Reply]
+Answer = Callable[[HttpRequest], Reply]
 
 
 class HttpServer:
@@ -75,7 +75,7 @@ class HttpServer:
         name: str = "http",
         tls: ssl.SSLContext | None = None,
         quick: Container[str] = (),
-        bounds: Bounds = BOUNDS,
+        bounds: ClientBounds = BOUNDS,
     ) -> None:
         """A server that is not started yet.
 
@@ -192,7 +192,7 @@ class _Exchange(asyncio.Protocol):
         else:
             self._compute(request, with_body=method == "GET")
 
-    def _compute(self, request: Request, *, with_body: bool) -> None:
+    def _compute(self, request: HttpRequest, *, with_body: bool) -> None:
         loop, server = asyncio.get_running_loop(), self._server
         server.waiting += 1
         try:
@@ -208,7 +208,7 @@ class _Exchange(asyncio.Protocol):
 
         computing.add_done_callback(done)
 
-    def _compute_reply(self, request: Request) -> Reply:
+    def _compute_reply(self, request: HttpRequest) -> Reply:
         try:
             return self._server.answer(request)
         except Exception:
@@ -234,7 +234,7 @@ class _Exchange(asyncio.Protocol):
         transport.close()
 
 
-def _parse_head(head: bytes) -> tuple[str, Request | None]:
+def _parse_head(head: bytes) -> tuple[str, HttpRequest | None]:
     """Return a request's method, and the request if it is one."""
     line, *headers = head.partition(_END)[0].decode("latin-1").split("\r\n")
     words = line.split(" ")
@@ -244,7 +244,7 @@ def _parse_head(head: bytes) -> tuple[str, Request | None]:
     path = urlsplit(path).path if path.startswith(("http:", "https:")) else path
     named = (header.partition(":") for header in headers)
     takes_gzip = any(name.strip().lower() == "accept-encoding" and "gzip" in value.lower() for name, _, value in named)
-    return words[0], Request(path, query, takes_gzip)
+    return words[0], HttpRequest(path, query, takes_gzip)
 
 
 def _plain(status: HTTPStatus) -> Reply:

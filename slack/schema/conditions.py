@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class StatusCondition:
     """One condition; `reason` is a CamelCase word that can be searched for, `message` is for people."""
 
     type: str

@@ -2,7 +2,7 @@
 
 Each answer has a Content-Length (with chunks Go's client opens a connection a call), and its status is exactly 200 or
 an error that says why in one line. Nothing that a request brings is kept, and no request changes anything: the
-scheduler also asks for pods that it will not bind. It knows scores through `Scorer` only, and no server.
+scheduler also asks for pods that it will not bind. It knows scores through `NodeScorer` only, and no server.
 """
 
 import json
@@ -40,7 +40,7 @@ class NotKnown(Exception):
     """There is nothing to explain; the text says what is missing."""
 
 
-class Scorer(Protocol):
+class NodeScorer(Protocol):
     """Who decides. Called in the server's thread: it answers from memory, within a millisecond."""
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> bytes:
@@ -88,7 +88,7 @@ class Extender:
 
     def __init__(
         self,
-        scores: Scorer,
+        scores: NodeScorer,
         *,
         filters: bool = False,
         observe: Observe = lambda *_: None,

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from slack.throttler.fsm import Change, State, after
+from slack.throttler.fsm import ContainerChange, StartState, after
 from slack.throttler.limits import UNKNOWN_USAGE, UNLIMITED, Limits, Usage
 from slack.throttler.model import GatedContainer, GatedPod, Grant, Late, Waiting
 from slack.throttler.policies import Allow, Deny, Situation, composite, forced_at
@@ -24,7 +24,7 @@ class _Record:
     arrival: int
     declared: int
     since: float
-    state: State = State.DOWNLOADING
+    state: StartState = StartState.DOWNLOADING
     start: int = 0
     unready: int = 0
     """How many of its dependencies are not ready."""
@@ -57,7 +57,7 @@ class NodeThrottle:
         self._arrivals = 0
         self._pending_since: float | None = None
         self._starting = 0
-        self._counts: Counter[State] = Counter()
+        self._counts: Counter[StartState] = Counter()
         self._timers: list[tuple[float, Key, int]] = []
         """When a container in that start is late, or without a probe counts as ready."""
 
@@ -68,11 +68,11 @@ class NodeThrottle:
         """How many slots are taken."""
         return self._starting
 
-    def counts(self) -> dict[State, int]:
+    def counts(self) -> dict[StartState, int]:
         """Return how many containers are in each state."""
-        return {state: self._counts[state] for state in State}
+        return {state: self._counts[state] for state in StartState}
 
-    def state(self, key: Key) -> State:
+    def state(self, key: Key) -> StartState:
         """Return the state of a container that is there."""
         return self._records[key].state
 
@@ -113,8 +113,8 @@ class NodeThrottle:
     def pulled(self, key: Key, now: float) -> None:
         """The kubelet would start it, for its image is there or its back-off over: pending if nothing holds it."""
         record = self._records[key]
-        if record.state is State.DOWNLOADING:
-            self._set(record, after(record.state, Change.PULLED), now)
+        if record.state is StartState.DOWNLOADING:
+            self._set(record, after(record.state, ContainerChange.PULLED), now)
         record.backing_off = False
         self._consider(record, now)
 
@@ -129,20 +129,20 @@ class NodeThrottle:
         record.backing_off = False
         if start is not None:
             record.start = start
-        if record.state not in (State.STARTING, State.READY, State.FAILED):
+        if record.state not in (StartState.STARTING, StartState.READY, StartState.FAILED):
             self._enter_starting(record, now, now if granted_at is None else granted_at)
             if granted_at is not None and not record.pod.exempt:
                 self.last_start = granted_at if self.last_start is None else max(self.last_start, granted_at)
-        if record.state is State.STARTING and not record.container.probed and record.ready_at is None:
+        if record.state is StartState.STARTING and not record.container.probed and record.ready_at is None:
             record.ready_at, record.deadline = now + self.limits.no_probe_hold_seconds, None
             heappush(self._timers, (record.ready_at, key, record.start))
 
     def succeeded(self, key: Key, now: float) -> None:
         """The first success of a startup or readiness probe, or what is seen of it: the container is ready."""
         record = self._records[key]
-        if record.state is State.READY:
+        if record.state is StartState.READY:
             return
-        self._set(record, State.READY, now)
+        self._set(record, StartState.READY, now)
         for other in record.dependents:
             dependent = self._records[other]
             dependent.unready -= 1
@@ -155,17 +155,17 @@ class NodeThrottle:
         `waits` has been seen to, whatever is said of restarts: its permit is gone.
         """
         record = self._records[key]
-        if record.state not in (State.STARTING, State.READY, State.FAILED):
+        if record.state not in (StartState.STARTING, StartState.READY, StartState.FAILED):
             return
-        was_ready = record.state is State.READY
-        self._set(record, after(record.state, Change.ENDED), now)
+        was_ready = record.state is StartState.READY
+        self._set(record, after(record.state, ContainerChange.ENDED), now)
         record.start += 1
         record.backing_off = backing_off
         for other in record.dependents if was_ready else ():
             dependent = self._records[other]
             dependent.unready += 1
-            if dependent.state is State.PENDING:
-                self._set(dependent, after(dependent.state, Change.HELD), now)
+            if dependent.state is StartState.PENDING:
+                self._set(dependent, after(dependent.state, ContainerChange.HELD), now)
         if waits or (self.limits.gate_restarts and not record.pod.keeps_permits):
             self._consider(record, now)
         elif not backing_off:
@@ -180,7 +180,7 @@ class NodeThrottle:
             if record.ready_at == at:
                 self.succeeded(key, now)
             else:
-                self._set(record, after(record.state, Change.TIMED_OUT), now)
+                self._set(record, after(record.state, ContainerChange.TIMED_OUT), now)
                 late.append(Late(key, start, self.limits.delete_late))
         return tuple(late)
 
@@ -212,9 +212,9 @@ class NodeThrottle:
         """Say where a container stands, why it waits, and when that ends for sure."""
         record = self._records[key]
         position = self._queue.position(key)
-        if record.state is State.BLOCKED:
+        if record.state is StartState.BLOCKED:
             others = ((name, self._records[Key(key.pod, name)].state) for name in record.container.depends_on)
-            held = ", ".join(f"{name} ({state})" for name, state in others if state is not State.READY)
+            held = ", ".join(f"{name} ({state})" for name, state in others if state is not StartState.READY)
             reason = f"depends on {held}" if held else "the kubelet backs off"
             return Waiting(record.state, record.since, 0, reason, None)
         if not position:
@@ -246,7 +246,7 @@ class NodeThrottle:
         return Grant(key, record.start, now, record.deadline, verdict.forced, verdict.reason)
 
     def _enter_starting(self, record: _Record, now: float, granted_at: float) -> None:
-        self._set(record, State.STARTING, now)
+        self._set(record, StartState.STARTING, now)
         if record.pod.exempt:
             return
         record.slot = True
@@ -258,9 +258,9 @@ class NodeThrottle:
             heappush(self._timers, (record.deadline, record.key, record.start))
 
     def _consider(self, record: _Record, now: float) -> None:
-        if record.state is not State.BLOCKED or record.unready or record.backing_off:
+        if record.state is not StartState.BLOCKED or record.unready or record.backing_off:
             return
-        self._set(record, after(record.state, Change.FREED), now)
+        self._set(record, after(record.state, ContainerChange.FREED), now)
         if record.pod.exempt:
             self._exempt[record.key] = None
             return
@@ -271,7 +271,7 @@ class NodeThrottle:
             record.key, pod.namespace, now, arrival=record.arrival, declared=record.declared, priority=pod.priority
         )
 
-    def _set(self, record: _Record, state: State, now: float) -> None:
+    def _set(self, record: _Record, state: StartState, now: float) -> None:
         """Leave the state that a container is in, with its place or its slot, and note the new one."""
         self._leave(record)
         self._counts[record.state] -= 1

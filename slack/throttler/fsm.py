@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class State(StrEnum):
+class StartState(StrEnum):
     """Where a container stands."""
 
     DOWNLOADING = "downloading"
@@ -30,7 +30,7 @@ class State(StrEnum):
     """It was starting for longer than the policy lets it; it holds no slot."""
 
 
-class Change(StrEnum):
+class ContainerChange(StrEnum):
     """What happens to a container."""
 
     PULLED = "pulled"
@@ -50,21 +50,21 @@ class InvalidChange(ValueError):
     """A change that cannot happen in that state."""
 
 
-TRANSITIONS: Final[Mapping[tuple[State, Change], State]] = {
-    (State.DOWNLOADING, Change.PULLED): State.BLOCKED,
-    (State.BLOCKED, Change.FREED): State.PENDING,
-    (State.PENDING, Change.HELD): State.BLOCKED,
-    (State.PENDING, Change.GRANTED): State.STARTING,
-    (State.STARTING, Change.SUCCEEDED): State.READY,
-    (State.STARTING, Change.TIMED_OUT): State.FAILED,
-    (State.FAILED, Change.SUCCEEDED): State.READY,
-    (State.STARTING, Change.ENDED): State.BLOCKED,
-    (State.READY, Change.ENDED): State.BLOCKED,
-    (State.FAILED, Change.ENDED): State.BLOCKED,
+TRANSITIONS: Final[Mapping[tuple[StartState, ContainerChange], StartState]] = {
+    (StartState.DOWNLOADING, ContainerChange.PULLED): StartState.BLOCKED,
+    (StartState.BLOCKED, ContainerChange.FREED): StartState.PENDING,
+    (StartState.PENDING, ContainerChange.HELD): StartState.BLOCKED,
+    (StartState.PENDING, ContainerChange.GRANTED): StartState.STARTING,
+    (StartState.STARTING, ContainerChange.SUCCEEDED): StartState.READY,
+    (StartState.STARTING, ContainerChange.TIMED_OUT): StartState.FAILED,
+    (StartState.FAILED, ContainerChange.SUCCEEDED): StartState.READY,
+    (StartState.STARTING, ContainerChange.ENDED): StartState.BLOCKED,
+    (StartState.READY, ContainerChange.ENDED): StartState.BLOCKED,
+    (StartState.FAILED, ContainerChange.ENDED): StartState.BLOCKED,
 }
 
 
-def after(state: State, change: Change) -> State:
+def after(state: StartState, change: ContainerChange) -> StartState:
     """Return the state that a change leads to.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.queue import Key
 
 
@@ -57,7 +57,7 @@ class Late:
 class Waiting:
     """Where a container stands, and why it waits."""
 
-    state: State
+    state: StartState
     since: float
     position: int
     """1 is next; 0 where it is not pending."""

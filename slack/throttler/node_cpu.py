@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slack.throttler.limits import Usage
-from slack.throttler.scenario import Scenario, UsageStep, Work
+from slack.throttler.scenario import StartScenario, UsageStep, Work
 
 
 @dataclass(slots=True)
 class NodeCPU:
     """The CPUs of one scenario. Call `pass_time` for each interval in which nothing changes, in order."""
 
-    scenario: Scenario
+    scenario: StartScenario
     average_over_seconds: float
     _busy: deque[tuple[float, float]] = field(default_factory=deque)
     """Times, and how many core-seconds had been busy by then; straight lines lie between them."""

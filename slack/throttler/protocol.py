@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from slack.errors import InvalidInput
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 
 VERSION: Final = 1
 AUDIENCE: Final = "throttler"
@@ -125,7 +125,7 @@ class Wait(_Line, frozen=True, tag="wait"):
 
     container: Name
     start: Count = 0
-    state: State = State.PENDING
+    state: StartState = StartState.PENDING
     """pending, blocked or downloading."""
     position: Count = 0
     """1 is next; 0 where it has no place, for it is not pending."""

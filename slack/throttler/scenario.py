@@ -97,7 +97,7 @@ class UsageStep(SpecModel):
     """PSI's cpu, some avg10, as a share."""
 
 
-class Scenario(SpecModel):
+class StartScenario(SpecModel):
     """Containers that start on one node."""
 
     cores: Positive = 2.0
@@ -133,7 +133,7 @@ class Member:
     needs: tuple[str, ...]
 
 
-def parse_scenario(document: object, *, source: str) -> Scenario:
+def parse_scenario(document: object, *, source: str) -> StartScenario:
     """Check a scenario, as decoded from YAML or JSON.
 
     Raises:
@@ -144,10 +144,10 @@ def parse_scenario(document: object, *, source: str) -> Scenario:
             (f"expected a scenario with containers, found {type(document).__name__}",), source
         )
     try:
-        scenario = Scenario.model_validate(document, by_alias=True, by_name=False)
+        scenario = StartScenario.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         raise InvalidThrottleScenario(
-            tuple(problem_text(dict(e), "", Scenario) for e in error.errors()), source
+            tuple(problem_text(dict(e), "", StartScenario) for e in error.errors()), source
         ) from None
     problems: list[str] = []
     if sum(spec.replicas for spec in scenario.containers) > MAX_CONTAINERS:
@@ -163,7 +163,7 @@ def parse_scenario(document: object, *, source: str) -> Scenario:
     return scenario
 
 
-def pods_of(scenario: Scenario) -> dict[str, tuple[Member, ...]]:
+def pods_of(scenario: StartScenario) -> dict[str, tuple[Member, ...]]:
     """Return the containers by pod, in the order of declaration; a name with replicas stands for all of them."""
     found: dict[str, list[tuple[ContainerSpec, str]]] = {}
     for spec in scenario.containers:

@@ -17,7 +17,7 @@ from slack.throttler.model import GatedContainer, GatedPod, Grant
 from slack.throttler.node_cpu import NodeCPU
 from slack.throttler.policies import Deny, Rule
 from slack.throttler.queue import Key
-from slack.throttler.scenario import Member, Scenario, Work, pods_of
+from slack.throttler.scenario import Member, StartScenario, Work, pods_of
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 300.0
 """The kubelet's, in seconds."""
@@ -35,7 +35,7 @@ class StartEventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StartEvent:
+class SimulatedStartEvent:
     """Something that happened."""
 
     at: float
@@ -52,7 +52,7 @@ class Played:
 
     limit: int | None
     """Slots; None: no gate."""
-    events: tuple[StartEvent, ...]
+    events: tuple[SimulatedStartEvent, ...]
     containers: int
     ready: int
     most: int
@@ -88,7 +88,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Node:
-    scenario: Scenario
+    scenario: StartScenario
     throttle: NodeThrottle
     cpu: NodeCPU
     runs: dict[Key, _Run] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class _Node:
     """Granted, and not running yet."""
     arriving: list[tuple[float, Key]] = field(default_factory=list)
     """When images are there, the latest first."""
-    events: list[StartEvent] = field(default_factory=list)
+    events: list[SimulatedStartEvent] = field(default_factory=list)
     running: dict[Key, None] = field(default_factory=dict)
     """Those that run and are not ready."""
     most: int = 0
@@ -104,7 +104,7 @@ class _Node:
 
 
 def play(
-    scenario: Scenario,
+    scenario: StartScenario,
     limits: Limits | None = None,
     *,
     is_gated: bool = True,
@@ -135,7 +135,7 @@ def play(
     return _played(node, chosen.slots if is_gated else None)
 
 
-def compared(scenario: Scenario, slots: int | None) -> Limits:
+def compared(scenario: StartScenario, slots: int | None) -> Limits:
     """Return the scenario's limits with so many slots in place of its own."""
     own = scenario.policy.limits(scenario.cores)
     return replace(own, slots=slots, namespace_slots=scenario.policy.namespace_slots(slots))
@@ -224,8 +224,10 @@ def _delete(node: _Node, pod: str) -> None:
         node.runs[key].again = _NEVER
 
 
-def _event(now: float, run: _Run, what: StartEventType, *, forced: bool = False, reason: str = "") -> StartEvent:
-    return StartEvent(round(now, 6), run.key.pod, run.key.container, what, forced, reason)
+def _event(
+    now: float, run: _Run, what: StartEventType, *, forced: bool = False, reason: str = ""
+) -> SimulatedStartEvent:
+    return SimulatedStartEvent(round(now, 6), run.key.pod, run.key.container, what, forced, reason)
 
 
 def _bites_at(node: _Node, run: _Run) -> float:

@@ -3,22 +3,22 @@
 from msgspec.structs import replace as changed
 
 from slack.audit.findings.finding import Finding
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sample, Sampled
 from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import Window, compare
-from slack.audit.sources.pod_objects import Pod, decode_pods
-from slack.audit.sources.pods import ContainerFacts, PodFacts, facts_of_pod
+from slack.audit.sources.pod_objects import AuditedPod, decode_pods
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts, facts_of_pod
 
 MS_NS = 1_000_000
 UID = "4c1f0a3e-7d52-4b6e-9a51-0f2d9c3b7e10"
 POD_PATH = f"/kubepods/burstable/pod{UID}"
-POD = Target(Level.POD, POD_PATH, pod_uid=UID)
-API = Target(Level.CONTAINER, f"{POD_PATH}/{'3a' * 32}", pod_uid=UID, container_id="3a" * 32)
-SIDECAR = Target(Level.CONTAINER, f"{POD_PATH}/{'5b' * 32}", pod_uid=UID, container_id="5b" * 32)
+POD = CgroupTarget(CgroupLevel.POD, POD_PATH, pod_uid=UID)
+API = CgroupTarget(CgroupLevel.CONTAINER, f"{POD_PATH}/{'3a' * 32}", pod_uid=UID, container_id="3a" * 32)
+SIDECAR = CgroupTarget(CgroupLevel.CONTAINER, f"{POD_PATH}/{'5b' * 32}", pod_uid=UID, container_id="5b" * 32)
 
 
 def sample(
-    target: Target = API,
+    target: CgroupTarget = API,
     at: float = 0.0,
     *,
     quota_ms: float | None = 200,
@@ -49,7 +49,7 @@ def sample(
 
 
 def sampled(*samples: Sample, cpus: int | None = 2, release: str = "", node: str = "") -> Sampled:
-    return Sampled(samples, {node: NodeFacts(cpus, release)})
+    return Sampled(samples, {node: CgroupNodeFacts(cpus, release)})
 
 
 def zero(of: Sample) -> Sample:
@@ -80,7 +80,7 @@ def windows_of(*after: Sample, least_periods: int = 1) -> tuple[Window, ...]:
 
 def judged(*after: Sample, cpus: int | None = 2, node: str = "") -> dict[str, Finding]:
     """Findings by path, of windows that begin with zeros at second 0."""
-    return {finding.window.target.path: finding for finding in judge(windows_of(*after), {node: NodeFacts(cpus)})}
+    return {finding.window.target.path: finding for finding in judge(windows_of(*after), {node: CgroupNodeFacts(cpus)})}
 
 
 def throttled_for(stop_ms: float, quota_ms: float, period_ms: float, throttled: int) -> float:
@@ -116,7 +116,7 @@ PODS_JSON = b"""{"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items":
 }]}"""
 
 
-def a_pod() -> Pod:
+def a_pod() -> AuditedPod:
     """The pod of PODS_JSON, decoded anew."""
     return decode_pods(PODS_JSON)[0]
 
@@ -132,10 +132,10 @@ def pod_facts(
     latency: bool = False,
     static: bool = False,
     resize_restarts: bool = False,
-) -> PodFacts:
+) -> AuditedPodFacts:
     facts = facts_of_pod(a_pod())
-    api = ContainerFacts("api", image, (), limit, request, 0, False, False, resize_restarts)
-    return PodFacts(
+    api = AuditedContainerFacts("api", image, (), limit, request, 0, False, False, resize_restarts)
+    return AuditedPodFacts(
         facts.uid,
         facts.cgroup_uid,
         "shop",

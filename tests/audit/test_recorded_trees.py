@@ -15,9 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from slack.audit.findings.finding import Finding, Mark, Severity
-from slack.audit.findings.sample import Level, NodeFacts, Sampled
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, Sampled
 from slack.audit.findings.throttling import judge
-from slack.audit.findings.window import State, Windows, compare
+from slack.audit.findings.window import Windows, WindowState, compare
 from slack.audit.kernel.quota_bugs import kernel_verdict
 from slack.audit.kernel.states import KernelState
 from slack.audit.sources.walker import CgroupWalker
@@ -78,12 +78,12 @@ def pod(name: str, label: str) -> Finding:
     (found,) = (
         finding
         for finding in findings_of(name).values()
-        if finding.window.target.level is Level.POD and finding.window.target.pod_uid == pod_uid(label)
+        if finding.window.target.level is CgroupLevel.POD and finding.window.target.pod_uid == pod_uid(label)
     )
     return found
 
 
-def facts(name: str) -> NodeFacts:
+def facts(name: str) -> CgroupNodeFacts:
     return windows_of(name).nodes[""]
 
 
@@ -179,7 +179,11 @@ def figured(name: str, label: str) -> Finding:
 def test_counters_and_figures_are_the_kernels(name: str, label: str) -> None:
     finding, expected = figured(name, label), FIGURES[name][label]
     window = finding.window
-    assert (window.state, window.throttled, window.periods) == (State.MEASURED, expected.throttled, expected.periods)
+    assert (window.state, window.throttled, window.periods) == (
+        WindowState.MEASURED,
+        expected.throttled,
+        expected.periods,
+    )
     assert finding.throttled_ratio == pytest.approx(expected.throttled / expected.periods)
     assert finding.use_cores == pytest.approx(expected.use_cores, abs=0.001)
     if Mark.INHERITED not in finding.marks:
@@ -239,7 +243,7 @@ def test_two_threads_on_two_cpus_are_never_throttled() -> None:
 def test_a_container_that_its_pods_quota_stops_is_found_although_its_own_counters_are_zero(name: str) -> None:
     above, below = pod(name, "parent"), container(name, "parent")
     assert (above.window.quota_us, above.severity, above.blamed) == (50_000, Severity.HIGH, above.window.target)
-    assert below.window.state is State.NO_LIMIT
+    assert below.window.state is WindowState.NO_LIMIT
     assert (below.window.periods, below.window.throttled_ns) == (0, 0)
     assert below.severity is Severity.HIGH
     assert Mark.INHERITED in below.marks
@@ -341,18 +345,18 @@ def test_a_limit_raised_in_between_is_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", GUESTS)
 def test_a_container_that_was_started_anew_is_another_and_a_unit_is_the_same_with_new_counters(name: str) -> None:
-    assert container(name, "restarted").window.state is State.GONE
-    assert container(name, "restarted anew").window.state is State.APPEARED
-    assert findings_of(name)["/system.slice/report.service"].window.state is State.RESET
+    assert container(name, "restarted").window.state is WindowState.GONE
+    assert container(name, "restarted anew").window.state is WindowState.APPEARED
+    assert findings_of(name)["/system.slice/report.service"].window.state is WindowState.RESET
 
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_what_says_nothing_has_no_figures(name: str) -> None:
     few = container(name, "ten sidecar")
-    assert (few.window.state, few.limit_cores) == (State.TOO_FEW, 1.0)
+    assert (few.window.state, few.limit_cores) == (WindowState.TOO_FEW, 1.0)
     for label in ("two sidecar", "free", "idle"):
         free = container(name, label)
-        assert (free.window.state, free.limit_cores) == (State.NO_LIMIT, None)
+        assert (free.window.state, free.limit_cores) == (WindowState.NO_LIMIT, None)
     for finding in (few, container(name, "free"), container(name, "idle")):
         assert finding.severity is Severity.NONE
         assert (finding.throttled_ratio, finding.lost_ratio, finding.stop_seconds) == (None, None, None)
@@ -363,21 +367,21 @@ def test_both_drivers_names_are_read(name: str) -> None:
     targets = {target.path: target for target in (finding.window.target for finding in findings_of(name).values())}
     levels = {path: targets[path].level for path in ("/", "/kubepods", "/kubepods.slice", "/kubepods/burstable")}
     assert levels == {
-        "/": Level.NODE,
-        "/kubepods": Level.KUBEPODS,
-        "/kubepods.slice": Level.KUBEPODS,
-        "/kubepods/burstable": Level.QOS,
+        "/": CgroupLevel.NODE,
+        "/kubepods": CgroupLevel.KUBEPODS,
+        "/kubepods.slice": CgroupLevel.KUBEPODS,
+        "/kubepods/burstable": CgroupLevel.QOS,
     }
-    assert targets["/kubepods.slice/kubepods-burstable.slice"].level is Level.QOS
+    assert targets["/kubepods.slice/kubepods-burstable.slice"].level is CgroupLevel.QOS
     guaranteed = container(name, "burst").window.target
     assert guaranteed.path == f"/kubepods/pod{pod_uid('burst')}/{container_id('burst')}"
     scoped = container(name, "credit").window.target
     assert scoped.path.endswith(f"/cri-containerd-{container_id('credit')}.scope")
     assert scoped.pod_uid == pod_uid("credit")
     assert container(name, "idle").window.target.path.endswith(f"/docker-{container_id('idle')}.scope")
-    assert findings_of(name)["/system.slice/backup.service"].window.target.level is Level.OTHER
+    assert findings_of(name)["/system.slice/backup.service"].window.target.level is CgroupLevel.OTHER
     for label in ("credit", "burst", "parent", "free", "idle"):
-        assert container(name, label).window.target.level is Level.CONTAINER
+        assert container(name, label).window.target.level is CgroupLevel.CONTAINER
 
 
 @pytest.mark.parametrize("name", GUESTS)

@@ -17,7 +17,7 @@ from slack.kube.connection import Connection
 from slack.kube.errors import ApiError
 from slack.kube.kubeconfig import connect
 from slack_operator.placeholders.view.cluster_view import ClusterView
-from slack_operator.placeholders.view.watches import Watches
+from slack_operator.placeholders.view.watches import OperatorWatches
 
 SIZE = Size(nodes=20, pods=600, workloads=40)
 NAMESPACE = "resource-slack"
@@ -49,7 +49,7 @@ def test_an_operators_view_follows_through_broken_watches_and_compaction(
     server: Server, connection: Connection
 ) -> None:
     view = ClusterView(NAMESPACE, lambda: None)
-    watches = Watches(connection, view)
+    watches = OperatorWatches(connection, view)
     watches.start()
     try:
         eventually(lambda: not watches.stale())

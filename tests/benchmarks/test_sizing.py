@@ -9,7 +9,7 @@ from benchmarks.sizing.cases import CASES, Case, load, longer, recordings
 from benchmarks.sizing.runs import Kept, Point, Runs
 from benchmarks.sizing.search import boxes_of, cheapest, searched, smallest
 from benchmarks.sizing.table import costs, extra_cost, objective_ratio, objectives, verdicts
-from slack.simulator.scenario.load import Bursts, Deployment
+from slack.simulator.scenario.load import Bursts, DeploymentReplicas
 from tests.cases import run_for_each
 from tests.simulator.build import at, replicas, scenario, workload
 
@@ -56,7 +56,7 @@ def test_the_bursts_and_curves_of_an_example_come_again() -> None:
     again, curve = (played.arrivals for played in scenario(**found).workloads)
     assert isinstance(again, Bursts)
     assert [at.total_seconds() / 60 for at in again.at] == [10, 730, 1450, 2170, 2890, 3610]
-    assert isinstance(curve, Deployment)
+    assert isinstance(curve, DeploymentReplicas)
     assert curve.hpa is not None
     assert curve.hpa.load.at(86_400 + 7200) == 9
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.verify import verify
 from slack.cluster.columns import ClusterColumns
-from slack.cluster.snapshot import Avoider, Snapshot, Standing
+from slack.cluster.snapshot import Avoider, AvoiderNodes, Snapshot
 from tests.cluster.build import NAMESPACE, NOW, Json, apply, node, placeholder, pod, workload
 from tests.examples import examples
 
@@ -136,7 +136,7 @@ def plain(value: object) -> object:
         return value.tolist()
     if isinstance(value, tuple):
         return tuple(plain(item) for item in value)
-    if isinstance(value, Standing):
+    if isinstance(value, AvoiderNodes):
         return "where they stand is asked for of each avoider"
     if dataclasses.is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}

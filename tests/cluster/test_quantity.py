@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slack.cluster.quantity import (
     QuantityError,
-    Written,
+    WrittenQuantity,
     amount,
     as_written,
     base_units,
@@ -120,12 +120,12 @@ def test_amounts_that_are_compared_never_look_the_same_unless_they_are(
 
 
 def test_an_amount_knows_what_was_written_for_it_also_as_a_copy_and_in_another_process() -> None:
-    amount = Written(2000, "2000m")
+    amount = WrittenQuantity(2000, "2000m")
     for same in (
         amount,
         copy.deepcopy(amount),
         pickle.loads(pickle.dumps(amount)),
-        max(amount, Written(1999, "1999m")),
+        max(amount, WrittenQuantity(1999, "1999m")),
     ):
         assert (same, same.text, as_written("cpu", same)) == (2000, "2000m", "2000m")
     assert as_written("cpu", amount + 500) == "2500m"  # nobody has written that

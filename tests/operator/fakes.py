@@ -451,7 +451,7 @@ class World:
             (PriorityClassSink(self.view), "priorityclasses", wire.PriorityClass),
             (NamespaceSink(self.view), "namespaces", wire.Namespace),
             (OwnSetSink(self.view), "replicasets", wire.OwnReplicaSet),
-            (self.view.pools, "activationpools", wire.ActivationPool),
+            (self.view.pools, "activationpools", wire.ActivationPoolObject),
             (self.view.quotas, "resourcequotas", wire.ResourceQuota),
         ]
         for sink, part, kind in sinks:

@@ -29,7 +29,7 @@ from slack.process.running import RunnableProcess
 from slack.process.stopping import Stopping
 from slack.supervision import heartbeat
 from slack_operator import app
-from slack_operator.auditor.agent.process import Agent
+from slack_operator.auditor.agent.process import AuditAgent
 from slack_operator.auditor.agent.settings import AgentSettings
 from slack_operator.auditor.controller import process as audit_controller
 from slack_operator.auditor.controller.settings import ControllerSettings
@@ -46,7 +46,7 @@ from slack_operator.settings import OperatorSettings
 from slack_operator.throttler.agent import process as throttler_agent
 from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
 from slack_operator.throttler.controller import process as throttler_controller
-from slack_operator.throttler.controller.settings import Backend, ThrottlerControllerSettings
+from slack_operator.throttler.controller.settings import PermitBackend, ThrottlerControllerSettings
 from tests.kube.fake_api import FakeApi
 from tests.operator.demand.memory_broker import MemoryBroker
 
@@ -92,7 +92,7 @@ def audit_agent(place: Place) -> Process:
     settings = AgentSettings(
         node="n", root=place.folder, listen=ANY, state_dir=place.folder / "state", controller=NOWHERE
     )
-    return Agent(settings, Stopping())
+    return AuditAgent(settings, Stopping())
 
 
 def throttling_agent(place: Place) -> Process:
@@ -120,7 +120,7 @@ def throttling_controller(place: Place) -> Process:
         listen=ANY,
         webhook_listen=ANY,
         reports_listen=ANY,
-        backend=Backend.CONFIGMAP,
+        backend=PermitBackend.CONFIGMAP,
         tls_cert_file=files / "tls.crt",
         tls_key_file=files / "tls.key",
     )

@@ -10,7 +10,7 @@ import pytest
 
 from slack.cluster.hold import UNBOUND_SCHEDULER, ReleaseNodes
 from slack.cluster.wire import ResourceQuota
-from slack.planner.explain import Explanation, NotFoundError, Room, explain, shown_nodes, target
+from slack.planner.explain import HeldCapacity, NotFoundError, WorkloadExplanation, explain, shown_nodes, target
 from slack.planner.explain_text import lines
 from slack.planner.model.result import ExistingShape
 from slack.planner.model.shape import Role
@@ -35,7 +35,7 @@ def explained(
     priorities: dict[str, int] | None = None,
     quotas: Sequence[ResourceQuota] | None = (),
     **spec: Any,
-) -> Explanation:
+) -> WorkloadExplanation:
     """Return the answer for `kind/name` in the namespace shop, of the one policy `default` unless others are given."""
     snapshot = snapshot_of(*objects)
     chosen = policies or (policy_of(**spec),)
@@ -697,8 +697,8 @@ def test_pods_of_a_daemon_set_are_no_workload_that_room_is_kept_for() -> None:
 
 
 def test_nodes_are_shown_with_their_counts_and_only_a_few() -> None:
-    def room(*nodes: tuple[str, int]) -> Room:
-        return Room("default", "9f3c2a00", "cover", (), 1, 1, 0, nodes)
+    def room(*nodes: tuple[str, int]) -> HeldCapacity:
+        return HeldCapacity("default", "9f3c2a00", "cover", (), 1, 1, 0, nodes)
 
     assert shown_nodes(room(("n0", 2), ("n1", 1))) == "n0 (2), n1"
     assert shown_nodes(room(*((f"n{i}", 1) for i in range(7)))) == "n0, n1, n2, n3, n4 and 2 more"

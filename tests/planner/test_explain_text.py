@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slack.cluster.hold import ReleaseNodes
-from slack.planner.explain import Explanation, Room
+from slack.planner.explain import HeldCapacity, WorkloadExplanation
 from slack.planner.explain_text import lines
 from slack.planner.model.amount_text import resources_text
 from slack.planner.model.shape import Role
@@ -13,9 +13,9 @@ from slack.planner.model.shape import Role
 REQUESTS = (("cpu", 500), ("memory", 1 << 30))
 
 
-def room(*, bound: int = 0, pending: int = 0) -> Room:
+def room(*, bound: int = 0, pending: int = 0) -> HeldCapacity:
     on = tuple((f"n{i}", 1) for i in range(bound))
-    return Room("web", "9f3c2a", Role.COVER, REQUESTS, 2, bound, pending, on)
+    return HeldCapacity("web", "9f3c2a", Role.COVER, REQUESTS, 2, bound, pending, on)
 
 
 def test_the_way_in_which_nodes_are_released_is_named_once_for_a_policy() -> None:
@@ -32,9 +32,9 @@ def test_the_way_in_which_nodes_are_released_is_named_once_for_a_policy() -> Non
 
 
 def explanation(
-    *rooms: Room, pods: int = 3, reasons: tuple[str, ...] = (), warnings: tuple[str, ...] = ()
-) -> Explanation:
-    return Explanation("shop/deploy/api", pods, REQUESTS, rooms, reasons, warnings)
+    *rooms: HeldCapacity, pods: int = 3, reasons: tuple[str, ...] = (), warnings: tuple[str, ...] = ()
+) -> WorkloadExplanation:
+    return WorkloadExplanation("shop/deploy/api", pods, REQUESTS, rooms, reasons, warnings)
 
 
 def test_room_that_stands_is_where_the_next_pod_starts() -> None:
@@ -58,7 +58,9 @@ def test_a_warning_keeps_the_promise_back() -> None:
 
 
 def test_what_is_not_checked_is_said_in_place_of_the_promise() -> None:
-    found = Explanation("shop/deploy/api", 3, REQUESTS, (room(bound=1),), (), (), ("it takes host ports", "it spreads"))
+    found = WorkloadExplanation(
+        "shop/deploy/api", 3, REQUESTS, (room(bound=1),), (), (), ("it takes host ports", "it spreads")
+    )
     assert lines(found)[-1] == ("  whether its next pod starts there is not known: it takes host ports; it spreads")
     assert not found.ready
 

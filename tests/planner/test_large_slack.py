@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slack.planner.model.result import ConditionType, PolicyPlan
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from tests.cluster.build import node
 from tests.planner.scenes import plan_of, replicas
 
@@ -15,7 +15,7 @@ NODES = [node(f"n{i}", "4", "16Gi") for i in range(3)]
 PODS = [pod for i in range(3) for pod in replicas(6, f"api{i}", "500m", "2Gi", node=f"n{i}")]
 
 
-def large(item: PolicyPlan) -> Condition | None:
+def large(item: PolicyPlan) -> StatusCondition | None:
     return next((found for found in item.conditions if found.type is ConditionType.LARGE_SLACK), None)
 
 
@@ -26,7 +26,7 @@ def test_up_to_a_half_nothing_is_said() -> None:
 
 def test_above_a_half_the_rate_is_named_and_what_ten_percent_is() -> None:
     found = large(plan_of(*NODES, *PODS, extraCapacity={"minRate": 0.6}))
-    assert found == Condition(
+    assert found == StatusCondition(
         "LargeSlack", True, "RateAboveHalf", "the rate is 0.6, 60 % of what runs; ten percent is 0.1"
     )
 

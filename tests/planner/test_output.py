@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 
-from slack.planner.model.cost import Cost
-from slack.planner.model.result import Binding, Change, ConditionType, Plan, PolicyPlan, ShapePlan, Uncovered
+from slack.planner.model.cost import PlanCost
+from slack.planner.model.result import Binding, ConditionType, Plan, PolicyPlan, ShapeChange, ShapePlan, UncoveredPods
 from slack.planner.model.shape import Role, Shape
 from slack.planner.output import document
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 
@@ -29,19 +29,23 @@ def the_plan() -> Plan:
                 planned=np.array([4000, 8589934592, 2]),
                 reserved=np.array([1000, 2147483648, 1]),
                 shapes=(
-                    ShapePlan(shape, Role.COVER, 2, 2, ("shop/deploy/api",), Change(add=1, keep=1, remove=0), 1, 0),
+                    ShapePlan(
+                        shape, Role.COVER, 2, 2, ("shop/deploy/api",), ShapeChange(add=1, keep=1, remove=0), 1, 0
+                    ),
                 ),
                 pushed_out=(),
-                uncovered=(Uncovered("db/pg-0", "excluded by annotation"),),
-                conditions=(Condition(ConditionType.FEASIBLE, True, "EveryShapeFits", "every shape fits a node"),),
+                uncovered=(UncoveredPods("db/pg-0", "excluded by annotation"),),
+                conditions=(
+                    StatusCondition(ConditionType.FEASIBLE, True, "EveryShapeFits", "every shape fits a node"),
+                ),
                 covered_share=1.0,
                 covered_by={},
                 dry_run=False,
                 act=True,
                 burst_chunks=1,
                 sustained_chunks_per_minute=1.0,
-                cost=Cost(1.5, 0.75, "EUR", 0.5),
-                reserved_cost=Cost(0.5),
+                cost=PlanCost(1.5, 0.75, "EUR", 0.5),
+                reserved_cost=PlanCost(0.5),
             ),
         ),
         state={},

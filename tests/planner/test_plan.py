@@ -6,7 +6,7 @@ import pytest
 from slack.planner.conditions import total_of
 from slack.planner.model.result import ConditionType, ExistingShape
 from slack.planner.model.shape import Role, Shape
-from slack.planner.objective.amount import Amount, Why
+from slack.planner.objective.amount import Amount, SizingReason
 from slack.planner.plan import plan
 from tests.cluster.build import NOW, node, placeholder, workload
 from tests.planner.scenes import FREELY, GI, as_existing, plan_of, policy_of, replicas, sizes, snapshot_of, with_pods
@@ -36,7 +36,7 @@ def test_the_default_rate_is_the_operators_and_a_policys_own_wins() -> None:
 def test_an_objectives_amount_is_kept_in_place_of_a_rate(
     known: bool, cpu_millis: int, desired: list[int], placeholders: list[tuple[int, int, int]]
 ) -> None:
-    why = Why(objective=0.9, known=known)
+    why = SizingReason(objective=0.9, known=known)
     amounts = {"web": Amount(cpu_millis, 6 * GI, why, (((500, GI), 1.0),))}
     policy = policy_of("web", objective={"instantStart": 0.9}, extraCapacity={"ceiling": {"cpu": "4"}})
     (item,) = plan(snapshot_of(node("n"), *PODS), [policy], now=NOW, objectives=amounts).items

@@ -27,7 +27,9 @@ MINUTE = 60.0
 
 
 def read(*items: Json) -> list[Pool]:
-    found = [read_pool(msgspec.json.decode(msgspec.json.encode(item), type=wire.ActivationPool)) for item in items]
+    found = [
+        read_pool(msgspec.json.decode(msgspec.json.encode(item), type=wire.ActivationPoolObject)) for item in items
+    ]
     return [pool for pool in found if pool is not None]
 
 

@@ -17,9 +17,9 @@ from slack.planner.release import (
     Claim,
     Decision,
     HeldNode,
-    Mark,
     Memory,
-    Why,
+    ReleaseMark,
+    ReleaseReason,
     decide,
     parse_mark,
 )
@@ -57,22 +57,22 @@ def decided(
     )
 
 
-def released(decision: Decision) -> list[tuple[str, Why]]:
+def released(decision: Decision) -> list[tuple[str, ReleaseReason]]:
     return [(name, mark.why) for name, mark in decision.release]
 
 
-def marked(why: Why, age: float, **rest: Any) -> HeldNode:
-    return HOLDS._replace(label=str(Mark(why, NOW - age)), **rest)
+def marked(why: ReleaseReason, age: float, **rest: Any) -> HeldNode:
+    return HOLDS._replace(label=str(ReleaseMark(why, NOW - age)), **rest)
 
 
 def test_the_label_s_value_is_read_back_and_others_are_people_s() -> None:
-    assert parse_mark(str(Mark(Why.DRIFTED, NOW))) == Mark(Why.DRIFTED, NOW)
+    assert parse_mark(str(ReleaseMark(ReleaseReason.DRIFTED, NOW))) == ReleaseMark(ReleaseReason.DRIFTED, NOW)
     for other in ("", "true", "Drifted", "Drifted.", "Drifted.x", "by-hand.1800000000", "Drifted.9999999999999"):
         assert parse_mark(other) is None
 
 
 def test_a_drifted_node_is_released_after_a_minute_in_which_karpenter_may_do_it_itself() -> None:
-    assert released(decided([HOLDS], drifted("a"))) == [("a", Why.DRIFTED)]
+    assert released(decided([HOLDS], drifted("a"))) == [("a", ReleaseReason.DRIFTED)]
     assert decided([HOLDS], drifted("a", since=NOW - DRIFT_SECONDS + 1)).release == ()
 
 
@@ -121,13 +121,13 @@ def test_a_node_is_released_one_start_before_it_expires_and_first_of_all() -> No
     assert decided([HOLDS], {"a": later}).release == ()
     soon = {name: Claim(name, NOW - 9000, expires_at=NOW + lead) for name in "bc"}
     nodes = [HOLDS, HOLDS._replace(name="b"), HOLDS._replace(name="c")]
-    both = [("b", Why.EXPIRES), ("c", Why.EXPIRES)]  # Karpenter waits with neither
-    assert released(decided(nodes, {**drifted("a"), **soon})) == [*both, ("a", Why.DRIFTED)]
+    both = [("b", ReleaseReason.EXPIRES), ("c", ReleaseReason.EXPIRES)]  # Karpenter waits with neither
+    assert released(decided(nodes, {**drifted("a"), **soon})) == [*both, ("a", ReleaseReason.DRIFTED)]
 
 
 def test_a_drifted_node_that_only_placeholders_hold_goes_before_one_with_pods() -> None:
     nodes = [HOLDS._replace(pods=1), HOLDS._replace(name="b")]
-    assert released(decided(nodes, drifted("a", "b"))) == [("b", Why.DRIFTED)]
+    assert released(decided(nodes, drifted("a", "b"))) == [("b", ReleaseReason.DRIFTED)]
 
 
 def test_a_life_that_is_shorter_than_a_node_s_start_does_not_release_every_new_node_at_once() -> None:
@@ -144,7 +144,7 @@ def test_a_spare_node_is_released_after_a_shrink_only() -> None:
     shrunk = decided(nodes, memory=Memory(placeholders=9))
     assert shrunk.release == ()
     due = decided(nodes, memory=shrunk.memory, now=NOW + SPARE_SECONDS)
-    assert released(due) == [("spare", Why.SPARE)]
+    assert released(due) == [("spare", ReleaseReason.SPARE)]
     late = decided(nodes, memory=shrunk.memory, now=NOW + SHRUNK_SECONDS + 1)
     assert late.release == ()
 
@@ -162,7 +162,7 @@ def test_a_spare_node_of_a_group_goes_only_while_one_with_its_labels_is_in_use()
     assert not releases(other._replace(held=0))  # it may go as well
     assert not releases(other._replace(usable=False))
     assert not releases(other._replace(label="by-hand"))
-    spare = marked(Why.SPARE, 5, held=0, pool="", kind=7)
+    spare = marked(ReleaseReason.SPARE, 5, held=0, pool="", kind=7)
     assert decided([spare, other]).take_back == ()
     assert decided([spare, other._replace(name="b", held=0)]).take_back == ("a",)
 
@@ -184,23 +184,23 @@ def test_no_node_is_spare_while_a_placeholder_waits_for_one() -> None:
 def test_a_spare_node_that_is_needed_again_gets_its_placeholders_back_at_once(
     busy: dict[str, Any], pending: int
 ) -> None:
-    assert decided([marked(Why.SPARE, 5, **busy)], pending=pending).take_back == ("a",)
-    assert decided([marked(Why.SPARE, 5, held=0)]).take_back == ()
+    assert decided([marked(ReleaseReason.SPARE, 5, **busy)], pending=pending).take_back == ("a",)
+    assert decided([marked(ReleaseReason.SPARE, 5, held=0)]).take_back == ()
 
 
 def test_a_node_that_has_not_drifted_any_more_is_no_longer_released() -> None:
-    assert decided([marked(Why.DRIFTED, 5)], {"a": Claim("a", NOW - 9000)}).take_back == ("a",)
-    assert decided([marked(Why.DRIFTED, 5)], drifted("a")).take_back == ()
-    assert decided([marked(Why.DRIFTED, 5)], None).take_back == ()  # the watch of claims is away
+    assert decided([marked(ReleaseReason.DRIFTED, 5)], {"a": Claim("a", NOW - 9000)}).take_back == ("a",)
+    assert decided([marked(ReleaseReason.DRIFTED, 5)], drifted("a")).take_back == ()
+    assert decided([marked(ReleaseReason.DRIFTED, 5)], None).take_back == ()  # the watch of claims is away
 
 
 @pytest.mark.parametrize(
-    ("why", "patience"), [(Why.DRIFTED, REPLACED_SECONDS + 3 * START), (Why.SPARE, REMOVED_SECONDS)]
+    ("why", "patience"), [(ReleaseReason.DRIFTED, REPLACED_SECONDS + 3 * START), (ReleaseReason.SPARE, REMOVED_SECONDS)]
 )
 def test_a_released_node_that_stays_is_given_up_and_its_pool_is_left_alone_for_longer_each_time(
-    why: Why, patience: float
+    why: ReleaseReason, patience: float
 ) -> None:
-    rest: dict[str, Any] = {"held": 0} if why is Why.SPARE else {}
+    rest: dict[str, Any] = {"held": 0} if why is ReleaseReason.SPARE else {}
     claims = drifted("a")
     waiting = decided([marked(why, patience - 1, **rest)], claims)
     assert waiting.take_back == ()
@@ -211,20 +211,22 @@ def test_a_released_node_that_stays_is_given_up_and_its_pool_is_left_alone_for_l
         assert stays.take_back == ("a",)
         assert [(found.node, found.why, found.retry_at) for found in stays.stays] == [("a", why, NOW + pause)]
         memory, pause = stays.memory, min(2 * pause, LONGEST_PAUSE_SECONDS)
-    assert why is Why.SPARE or decided([HOLDS], claims, memory).release == ()
-    assert why is Why.SPARE or decided([HOLDS], claims, memory, now=NOW + LONGEST_PAUSE_SECONDS).release
+    assert why is ReleaseReason.SPARE or decided([HOLDS], claims, memory).release == ()
+    assert why is ReleaseReason.SPARE or decided([HOLDS], claims, memory, now=NOW + LONGEST_PAUSE_SECONDS).release
 
 
 def test_what_expires_may_stand_until_then() -> None:
     claim = {"a": Claim("a", NOW - 9000, expires_at=NOW + 100)}
-    assert decided([marked(Why.EXPIRES, REPLACED_SECONDS + 3 * START + 1)], claim).take_back == ()
-    assert decided([marked(Why.EXPIRES, 2000)], {"a": Claim("a", 0, expires_at=NOW - 1000)}).take_back == ("a",)
+    assert decided([marked(ReleaseReason.EXPIRES, REPLACED_SECONDS + 3 * START + 1)], claim).take_back == ()
+    assert decided([marked(ReleaseReason.EXPIRES, 2000)], {"a": Claim("a", 0, expires_at=NOW - 1000)}).take_back == (
+        "a",
+    )
 
 
 def test_a_node_that_goes_keeps_its_label_and_ends_its_pool_s_pause() -> None:
-    stays = decided([marked(Why.DRIFTED, 2000)], drifted("a"))
+    stays = decided([marked(ReleaseReason.DRIFTED, 2000)], drifted("a"))
     again = decided([HOLDS], drifted("a"), stays.memory, now=NOW + FIRST_PAUSE_SECONDS)
-    assert released(again) == [("a", Why.DRIFTED)]
+    assert released(again) == [("a", ReleaseReason.DRIFTED)]
     going = HOLDS._replace(label=str(again.release[0][1]), usable=False)
     gone = decided([going], drifted("a"), again.memory, now=NOW + FIRST_PAUSE_SECONDS + 20)
     assert gone.take_back == ()
@@ -232,14 +234,14 @@ def test_a_node_that_goes_keeps_its_label_and_ends_its_pool_s_pause() -> None:
 
 
 def test_a_node_that_stayed_once_is_tried_after_the_others() -> None:
-    stays = decided([marked(Why.DRIFTED, 2000)], drifted("a"))
+    stays = decided([marked(ReleaseReason.DRIFTED, 2000)], drifted("a"))
     nodes = [HOLDS, HOLDS._replace(name="b")]
     claims = {**drifted("a"), **drifted("b", since=NOW - DRIFT_SECONDS)}
     later = decided(nodes, claims, stays.memory, now=NOW + FIRST_PAUSE_SECONDS)
-    assert released(later) == [("b", Why.DRIFTED)]
+    assert released(later) == [("b", ReleaseReason.DRIFTED)]
 
 
 def test_nodes_that_are_gone_are_forgotten() -> None:
-    stays = decided([marked(Why.DRIFTED, 2000)], drifted("a"))
+    stays = decided([marked(ReleaseReason.DRIFTED, 2000)], drifted("a"))
     assert stays.memory.gave_up == {"a": 1}
     assert decided([], {}, stays.memory).memory.gave_up == {}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slack.cluster.selectors import matches
-from slack.planner.explain import Explanation, explain, target
+from slack.planner.explain import WorkloadExplanation, explain, target
 from slack.planner.explain_text import lines
 from slack.planner.model.shape import Role
 from slack.planner.objects.manifests import PRIORITY
@@ -40,13 +40,13 @@ def pods(
     ]
 
 
-def explained(name: str, *objects: Json, ns: str = "db", **spec: Any) -> Explanation:
+def explained(name: str, *objects: Json, ns: str = "db", **spec: Any) -> WorkloadExplanation:
     snapshot, policies = scenes.snapshot_of(*objects), [scenes.policy_of(**spec)]
     made = plan(snapshot, policies, now=NOW)
     return explain(snapshot, made, policies, target("deploy", name, ns), priorities={"": PRIORITY})
 
 
-def no_node_left(found: Explanation) -> bool:
+def no_node_left(found: WorkloadExplanation) -> bool:
     return any("each of its 3 nodes has one of its pods" in text for text in found.warnings)
 
 
@@ -70,7 +70,7 @@ def test_a_selector_that_names_the_workload_but_matches_others_is_not_against_it
 def test_pods_of_an_earlier_revision_count_unless_the_term_is_of_one_revision() -> None:
     term: Json = {"labelSelector": {"matchLabels": {"app": "redis"}}}
 
-    def found(term: Json) -> Explanation:
+    def found(term: Json) -> WorkloadExplanation:
         affinity = apart(term)
         old = pods("redis", ["w0", "w1"], {"app": "redis"}, revision="1", affinity=affinity)
         new = pods("redis", ["w2"], {"app": "redis"}, revision="2", affinity=affinity)

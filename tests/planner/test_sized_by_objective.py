@@ -3,12 +3,12 @@
 import pytest
 
 from slack.planner.model.result import ConditionType, PolicyPlan
-from slack.planner.objective.amount import Amount, Requests, Why
+from slack.planner.objective.amount import Amount, Requests, SizingReason
 from slack.planner.plan import plan
 from tests.cluster.build import NOW, node, placeholder
 from tests.planner.scenes import GI, as_existing, policy_of, replicas, sizes, snapshot_of
 
-WHY = Why(objective=0.9, known=True)
+WHY = SizingReason(objective=0.9, known=True)
 PODS = [
     *replicas(4, "small", "1", "2Gi", node="a"),
     *replicas(3, "large", "2", "6Gi", node="b"),

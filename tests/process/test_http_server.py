@@ -12,10 +12,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from slack.process import http_server
-from slack.process.accepting import Bounds
+from slack.process.accepting import ClientBounds
 from slack.process.connection_table import ConnectionTable
 from slack.process.health import HealthServer
-from slack.process.http_server import MOST_WAITING, TEXT, HttpServer, Reply, Request
+from slack.process.http_server import MOST_WAITING, TEXT, HttpRequest, HttpServer, Reply
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def serving(server: HttpServer) -> Iterator[HttpServer]:
         server.stop()
 
 
-def health(bounds: Bounds | None = None) -> HealthServer:
+def health(bounds: ClientBounds | None = None) -> HealthServer:
     server = HealthServer("127.0.0.1", 0, healthy=lambda: None, ready=lambda: None, registry=CollectorRegistry())
     if bounds is not None:
         server._bounds = bounds
@@ -68,7 +68,7 @@ def test_probes_are_answered_however_many_clients_hold_connections(silent: int) 
 
 
 def test_a_request_has_one_deadline_for_its_whole_however_often_a_byte_comes() -> None:
-    bounds = Bounds(connections=4, strangers=4, request_seconds=0.6, idle_seconds=0.6)
+    bounds = ClientBounds(connections=4, strangers=4, request_seconds=0.6, idle_seconds=0.6)
     with serving(health(bounds)) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as wire:
             began = time.monotonic()
@@ -82,7 +82,7 @@ def test_a_request_has_one_deadline_for_its_whole_however_often_a_byte_comes() -
 def test_a_probe_waits_for_no_other_answer_and_what_is_too_much_is_refused() -> None:
     leave, asked = threading.Event(), threading.Semaphore(0)
 
-    def answer(request: Request) -> Reply:
+    def answer(request: HttpRequest) -> Reply:
         if request.path == "/slow":
             asked.release()
             leave.wait(20)
@@ -150,7 +150,7 @@ def test_what_is_no_request_is_refused(sent: bytes, status: int) -> None:
 
 
 def test_a_mistake_in_an_answer_is_a_500_and_costs_no_worker(caplog: pytest.LogCaptureFixture) -> None:
-    def answer(request: Request) -> Reply:
+    def answer(request: HttpRequest) -> Reply:
         raise ValueError("a bug")
 
     with serving(HttpServer("127.0.0.1", 0, answer)) as server:

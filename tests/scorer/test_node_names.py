@@ -2,9 +2,9 @@
 
 import pytest
 
-from slack.scorer.inputs.node_names import NodeRows
+from slack.scorer.inputs.node_names import NodeRowsByName
 
-NAMES = NodeRows({"n1": 0, "n2": 1, "n3": 2}, {"10.0.0.3": "n3", "10.0.0.9": "gone", "n1": "n2"})
+NAMES = NodeRowsByName({"n1": 0, "n2": 1, "n3": 2}, {"10.0.0.3": "n3", "10.0.0.9": "gone", "n1": "n2"})
 
 
 @pytest.mark.parametrize(("name", "row"), [("n1", 0), ("n2:9100", 1), ("10.0.0.3:9100", 2), ("10.0.0.3", 2)])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from slack.throttler.decision import NodeThrottle
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.limits import Limits, Usage
 from slack.throttler.model import GatedContainer, GatedPod, Late
 from slack.throttler.policies import Deny, Rule
@@ -45,7 +45,7 @@ def test_the_lucky_flow_ends_by_itself() -> None:
     assert granted(throttle, 1.0) == ["c"]
     throttle.succeeded(key("b"), 2.0)
     throttle.succeeded(key("c"), 2.0)
-    assert throttle.counts()[State.READY] == 3
+    assert throttle.counts()[StartState.READY] == 3
 
 
 def unlucky(**limits: float) -> NodeThrottle:
@@ -74,7 +74,7 @@ def test_the_unlucky_flow_is_ended_by_the_time_out() -> None:
     assert throttle.expire(60.0) == (Late(key("b"), 0, False), Late(key("c"), 0, False))
     assert granted(throttle, 60.0) == ["a"]
     throttle.succeeded(key("b"), 61.0)
-    assert throttle.state(key("b")) is State.READY
+    assert throttle.state(key("b")) is StartState.READY
 
 
 def test_the_unlucky_flow_is_ended_by_the_minimum_rate() -> None:
@@ -100,7 +100,7 @@ def test_minimum_rate_starts_nothing_that_is_blocked() -> None:
     assert granted(throttle, 0.0) == ["a"]
     assert granted(throttle, 1000.0) == []
     waiting = throttle.waiting(key("b"), 1000.0)
-    assert (waiting.state, waiting.reason, waiting.until) == (State.BLOCKED, "depends on a (starting)", None)
+    assert (waiting.state, waiting.reason, waiting.until) == (StartState.BLOCKED, "depends on a (starting)", None)
 
 
 def test_a_dependency_that_ends_again_takes_the_place_in_the_queue_away() -> None:
@@ -111,7 +111,7 @@ def test_a_dependency_that_ends_again_takes_the_place_in_the_queue_away() -> Non
     throttle.ended(key("a"), 2.0)
     throttle.succeeded(key("x", "q"), 3.0)
     assert granted(throttle, 3.0) == ["a"]
-    assert throttle.state(key("b")) is State.BLOCKED
+    assert throttle.state(key("b")) is StartState.BLOCKED
 
 
 def test_first_come_first_served_and_ties_by_declaration() -> None:
@@ -198,7 +198,7 @@ def test_a_restart_that_is_not_gated_still_holds_a_slot() -> None:
     assert granted(throttle, 0.0) == ["a"]
     throttle.succeeded(key("a"), 1.0)
     throttle.ended(key("a"), 2.0)
-    assert throttle.state(key("a")) is State.STARTING
+    assert throttle.state(key("a")) is StartState.STARTING
     assert granted(throttle, 2.0) == []
     throttle.ended(key("a"), 3.0, backing_off=True)
     assert granted(throttle, 3.0) == ["b"]
@@ -214,7 +214,7 @@ def test_without_a_probe_a_slot_is_held_for_a_while_from_the_start() -> None:
     throttle.running(key("a"), 3.0)
     assert throttle.next_look(3.0) == 7.0
     assert throttle.expire(7.0) == ()
-    assert throttle.state(key("a")) is State.READY
+    assert throttle.state(key("a")) is StartState.READY
     assert granted(throttle, 7.0) == ["b"]
     assert throttle.expire(67.0) == (Late(key("b"), 0, False),)
 
@@ -237,7 +237,7 @@ def test_a_pod_that_is_gone_leaves_nothing_behind() -> None:
     throttle.remove("p")
     assert key("a") not in throttle
     assert granted(throttle, 0.0) == ["x"]
-    assert throttle.counts() == {state: int(state is State.STARTING) for state in State}
+    assert throttle.counts() == {state: int(state is StartState.STARTING) for state in StartState}
     assert throttle.expire(8.0) == ()
 
 
@@ -265,7 +265,7 @@ def test_a_pod_is_taken_in_once_and_ended_means_nothing_before_a_start() -> None
     throttle.add(pod(["a", "b"]), 1.0)
     throttle.ended(key("a"), 1.0)
     throttle.pulled(key("a"), 1.0)
-    assert throttle.counts()[State.PENDING] == 1
+    assert throttle.counts()[StartState.PENDING] == 1
     assert key("b") not in throttle
     with pytest.raises(KeyError):
         throttle.state(key("b"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.throttler.decision import NodeThrottle
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.limits import Limits, Usage
 from slack.throttler.model import GatedContainer, GatedPod, Grant
 from slack.throttler.queue import Key
@@ -82,7 +82,7 @@ class Node:
             self._do(what, key)
         self.now += seconds
         self.throttle.expire(self.now)
-        ready = {each for each in self.keys if each in self.throttle and self.throttle.state(each) is State.READY}
+        ready = {each for each in self.keys if each in self.throttle and self.throttle.state(each) is StartState.READY}
         before = self.throttle.starting
         found = self.throttle.grants(self.now, Usage(cpu=cpu))
         self.judge(found, before, ready)
@@ -92,11 +92,11 @@ class Node:
         state = self.throttle.state(key)
         if what == "pull":
             self.throttle.pulled(key, self.now)
-        elif what == "succeed" and state in (State.STARTING, State.FAILED):
+        elif what == "succeed" and state in (StartState.STARTING, StartState.FAILED):
             self.throttle.succeeded(key, self.now)
         elif what in ("end", "back off"):
             self.throttle.ended(key, self.now, backing_off=what == "back off")
-        elif what == "run" and state is State.STARTING:
+        elif what == "run" and state is StartState.STARTING:
             self.throttle.running(key, self.now)
         elif what == "remove" and key.container == "c0":
             self.throttle.remove(key.pod)
@@ -107,7 +107,7 @@ class Node:
             if slots is not None and not grant.forced:
                 assert before + number <= slots
             assert self.needs[grant.key] <= ready
-            assert self.throttle.state(grant.key) is State.STARTING
+            assert self.throttle.state(grant.key) is StartState.STARTING
         assert sum(self.throttle.counts().values()) == sum(key in self.throttle for key in self.keys)
 
 
@@ -172,6 +172,6 @@ def test_whatever_is_declared_all_become_ready_when_each_start_succeeds(
         found = throttle.grants(float(turn))
         assert not any(grant.forced for grant in found)
         for key in keys:
-            if throttle.state(key) is State.STARTING:
+            if throttle.state(key) is StartState.STARTING:
                 throttle.succeeded(key, float(turn))
-    assert throttle.counts()[State.READY] == len(keys)
+    assert throttle.counts()[StartState.READY] == len(keys)

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from slack.throttler.scenario import InvalidThrottleScenario, Scenario, parse_scenario
+from slack.throttler.scenario import InvalidThrottleScenario, StartScenario, parse_scenario
 from slack.throttler.simulate import Played, StartEventType, compared, play
 
 NO_METRICS: dict[str, Any] = {"maxLoadAverageMultiplier": None, "maxCPU": None, "maxIOPressure": None}
 
 
-def scenario(policy: dict[str, Any] | None = None, **fields: Any) -> Scenario:
+def scenario(policy: dict[str, Any] | None = None, **fields: Any) -> StartScenario:
     return parse_scenario({"policy": NO_METRICS | (policy or {})} | fields, source="storm.yaml")
 
 
@@ -29,7 +29,7 @@ IO: dict[str, Any] = {
 }
 
 
-def at(found: Scenario, slots: int | None) -> Played:
+def at(found: StartScenario, slots: int | None) -> Played:
     return play(found, compared(found, slots), is_gated=slots is not None)
 
 

@@ -4,7 +4,7 @@ from pydantic import BaseModel
 
 from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler, Karpenter, NoAutoscaler
 from slack.simulator.scenario.distributions import Constant, Exponential, Forever, Lognormal, Points, Sine, Uniform
-from slack.simulator.scenario.load import Bursts, Deployment, Diurnal, Jobs, Poisson, Replay
+from slack.simulator.scenario.load import Bursts, DeploymentReplicas, Diurnal, Jobs, Poisson, Replay
 from slack.simulator.scenario.slack_kinds import NoSlack, Policies, Proportional, Static
 
 EXAMPLES: dict[type[BaseModel], str] = {
@@ -18,7 +18,7 @@ EXAMPLES: dict[type[BaseModel], str] = {
     Poisson: "{kind: poisson, perMinute: 0.4}",
     Diurnal: "{kind: diurnal, meanPerMinute: 6, amplitude: 0.7, peakAt: 20h}",
     Bursts: "{kind: bursts, size: 12, at: [35m, 55m], withinSeconds: 5}",
-    Deployment: """
+    DeploymentReplicas: """
 kind: deployment
 replicas: 30
 hpa:

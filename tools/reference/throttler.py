@@ -3,7 +3,7 @@
 from slack.schema.structural import structural
 from slack.throttler.config import KIND, ThrottlePolicySpec
 from slack.throttler.crd import PLURAL, throttle_crd
-from slack.throttler.scenario import Scenario
+from slack.throttler.scenario import StartScenario
 from tools.reference.markdown import head
 from tools.reference.schema import columns, sections
 
@@ -45,13 +45,13 @@ def policy_page() -> str:
 
 def scenario_page() -> str:
     """Return the whole page of scenarios of start-ups."""
-    schema = structural(Scenario.model_json_schema(by_alias=True), "Scenario", {})
+    schema = structural(StartScenario.model_json_schema(by_alias=True), "Scenario", {})
     policy = schema["properties"]["policy"]
     schema["properties"]["policy"] = {"type": "object", "description": policy["description"]}
     schema["properties"]["policy"]["additionalProperties"] = {"type": "string"}
     return "".join(
         [
             head("Scenarios of start-ups", "slack/throttler/scenario.py", _SCENARIO),
-            *sections("scenario", schema, Scenario),
+            *sections("scenario", schema, StartScenario),
         ]
     )

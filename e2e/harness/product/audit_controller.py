@@ -23,7 +23,7 @@ from e2e.harness.processes import Program
 from e2e.harness.product.leases import renewed_at
 from e2e.harness.product.operator import CRDS, NAMESPACE
 from slack.audit.api.encoding import decode_answer, encode
-from slack.audit.api.messages import REPORTS_PATH, ControllerAnswer, NodeReport
+from slack.audit.api.messages import REPORTS_PATH, AgentReport, ControllerAnswer
 from slack.process.reporting.packing import pack, unpack
 from slack_operator.auditor.controller.limit_record import RECORD_NAME
 
@@ -178,7 +178,7 @@ class Controller:
         finally:
             connection.close()
 
-    def report(self, report: NodeReport, token: str) -> ControllerAnswer:
+    def report(self, report: AgentReport, token: str) -> ControllerAnswer:
         """Send a report as an agent does: again, while the controller is not ready for it.
 
         Raises:

@@ -15,9 +15,9 @@ from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, make_namespace, pod, wait_until
 from e2e.harness.product.audit_controller import AGENT_ACCOUNT, Controller
 from e2e.harness.product.operator import NAMESPACE
-from slack.audit.api.messages import AUDIENCE, BurstState, ControllerAnswer, NodeReport
+from slack.audit.api.messages import AUDIENCE, AgentReport, BurstState, ControllerAnswer
 from slack.audit.api.window_report import window_report
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sample, Sampled
 from slack.audit.findings.window import compare
 
 
@@ -112,13 +112,13 @@ class Fleet:
         statuses = [state | more for state in status["containerStatuses"]]
         self.cluster.api.patch(f"{path}/status", {"status": {"containerStatuses": statuses}})
 
-    def report(self, node: str, *, push_seconds: float = 600.0, bursts: Sequence[BurstState] = ()) -> NodeReport:
+    def report(self, node: str, *, push_seconds: float = 600.0, bursts: Sequence[BurstState] = ()) -> AgentReport:
         """Return what the node's agent would send now; it counts as silent after three times `push_seconds`."""
-        facts = {"": NodeFacts(4, "6.12.0-e2e", "", "v1")}
+        facts = {"": CgroupNodeFacts(4, "6.12.0-e2e", "", "v1")}
         here = [sample for pod_json in self.placed.get(node, ()) for sample in self._samples(pod_json)]
         before = Sampled(tuple(start for start, _ in here), facts)
         after = Sampled(tuple(end for _, end in here), facts)
-        return NodeReport(
+        return AgentReport(
             node=node,
             agent=f"agent-{node}",
             at_unix=time.time(),
@@ -137,9 +137,9 @@ class Fleet:
         uid = pod_json["metadata"]["uid"]
         busy = self.busy.get(uid, unthrottled())
         path = f"/kubepods/burstable/pod{uid}"
-        pod_target = Target(Level.POD, path, pod_uid=uid)
-        target = Target(
-            Level.CONTAINER, f"{path}/{container_id(pod_json)}", pod_uid=uid, container_id=container_id(pod_json)
+        pod_target = CgroupTarget(CgroupLevel.POD, path, pod_uid=uid)
+        target = CgroupTarget(
+            CgroupLevel.CONTAINER, f"{path}/{container_id(pod_json)}", pod_uid=uid, container_id=container_id(pod_json)
         )
         throttled = round(busy.periods * busy.throttled_share)
         start = Sample(target, 0.0, busy.limit_millis * 100, 100_000, 0, 0, 0, usage_ns=0)

@@ -15,9 +15,9 @@ from slack.cluster.node_prices import LabelPrice, NodePrices
 from slack.cluster.snapshot import Workload
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
 from slack.planner.model.pool import Pool
-from slack.planner.model.result import Uncovered
-from slack.planner.objective.amount import Why
-from slack.schema.conditions import Condition
+from slack.planner.model.result import UncoveredPods
+from slack.planner.objective.amount import SizingReason
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.web.load import LoadBoard
@@ -26,8 +26,8 @@ from slack_operator.web.server import WebServer
 
 NODES, EMPTY = 44, 4
 PRICES = NodePrices("EUR", labels=tuple(LabelPrice((("pool", pool),), 0.40) for pool in POOLS))
-REFUSED = Condition("LimitReached", True, "AutoscalerLimit", "max node group size reached (12) of the group web")
-WHY = Why(
+REFUSED = StatusCondition("LimitReached", True, "AutoscalerLimit", "max node group size reached (12) of the group web")
+WHY = SizingReason(
     objective=0.99,
     known=True,
     quantile=0.993,
@@ -66,7 +66,7 @@ def with_pools(turn: Reconciliation) -> Reconciliation:
         )
         for name, wanted, announced in (("thumbnail", 14, 9), ("transcode", 3, 40))
     ]
-    left_out = Uncovered("media/actpool/transcode", "ResourceQuotas of namespace media let in 12 more of its pods")
+    left_out = UncoveredPods("media/actpool/transcode", "ResourceQuotas of namespace media let in 12 more of its pods")
     first, *others = turn.items
     items = (replace(first, uncovered=(*first.uncovered, left_out)), *others)
     return replace(turn, observation=replace(turn.observation, pools=tuple(pools)), items=items)

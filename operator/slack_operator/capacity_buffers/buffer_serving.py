@@ -42,7 +42,7 @@ from slack.planner.objects.adoption import replicas_of
 from slack.planner.objects.manifests import DEFAULT_IMAGE, NO_EXTRAS, PLACEHOLDER_USER
 from slack.planner.policy.placeholders import Placeholders
 from slack.process.outages import Outages
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
 from slack_operator.capacity_buffers.buffer_watches import BufferWatches
@@ -504,7 +504,7 @@ class BufferServing:
         shown = sorted(now_left)
         more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
         text = f"left to {', '.join(who)}: {', '.join(shown[:MOST_NAMED])}{more}" if shown else "no buffer is contested"
-        condition = Condition(CONFLICT, bool(shown), CONFLICT if shown else NO_CONFLICT, text)
+        condition = StatusCondition(CONFLICT, bool(shown), CONFLICT if shown else NO_CONFLICT, text)
         generation = probe.metadata.generation or 0
         stamped = with_times([condition], probe.status or {}, rfc3339(self._wall()), generation)
         if self._writer.tell(probe, api.api_version, {"conditions": stamped}):

@@ -15,7 +15,7 @@ from slack.demand.model import QueueKey
 from slack.demand.policy import ActivationPool, ActivationQuota, BrokerKind
 from slack.demand.settings import pool_settings, queue_settings, quota_settings
 from slack.demand.subjects import InvalidSubject, Subject, kafka_topic
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.demand.loop import DesiredState
 from slack_operator.runtime.desired import Desired, Entry
 
@@ -36,9 +36,9 @@ class DesiredPools:
     pools: Mapping[QueueKey, Entry[ActivationPool]]
     quotas: Mapping[str, tuple[Entry[ActivationQuota], ...]]
     """By namespace."""
-    refused: Mapping[QueueKey, Condition] = field(default_factory=dict)
+    refused: Mapping[QueueKey, StatusCondition] = field(default_factory=dict)
     """Why a pool cannot be acted upon."""
-    warned: Mapping[QueueKey, Condition] = field(default_factory=dict)
+    warned: Mapping[QueueKey, StatusCondition] = field(default_factory=dict)
     """What is wrong with a pool that is acted upon all the same."""
 
     subjects: frozenset[str] = frozenset()
@@ -180,17 +180,19 @@ class PoolRegistry:
             subjects=frozenset(queue.name for queue in wanted.queues),
         )
 
-    def _refusal(self, entry: Entry[ActivationPool]) -> Condition | None:
+    def _refusal(self, entry: Entry[ActivationPool]) -> StatusCondition | None:
         if entry.policy is None:
-            return Condition(READY, False, INVALID, "; ".join(entry.problems) + "; its containers stay as they are")
+            return StatusCondition(
+                READY, False, INVALID, "; ".join(entry.problems) + "; its containers stay as they are"
+            )
         broker = entry.policy.spec.queue.broker
         if broker != self._broker:
             text = f"spec.queue.broker: {broker}, but the controller's broker is {self._broker} (--broker-url)"
-            return Condition(READY, False, OTHER_BROKER, text)
+            return StatusCondition(READY, False, OTHER_BROKER, text)
         return None
 
 
-def _without_topic(entries: Iterable[Entry[ActivationPool]]) -> dict[QueueKey, Condition]:
+def _without_topic(entries: Iterable[Entry[ActivationPool]]) -> dict[QueueKey, StatusCondition]:
     """Refuse pools whose Kafka topic is another pool's: each would count the other's messages.
 
     Topics are ranked by who has one:
@@ -213,24 +215,24 @@ def _without_topic(entries: Iterable[Entry[ActivationPool]]) -> dict[QueueKey, C
                 f"metadata.name: the Kafka topic {topic} is that of ActivationPool {owner} already; rename the pool, "
                 "or change the memory that the first container of spec.template requests"
             )
-            refused[key] = Condition(READY, False, TOPIC_TAKEN, text)
+            refused[key] = StatusCondition(READY, False, TOPIC_TAKEN, text)
     return refused
 
 
-def _without_quota(quotas: Sequence[Entry[ActivationQuota]]) -> Condition | None:
+def _without_quota(quotas: Sequence[Entry[ActivationQuota]]) -> StatusCondition | None:
     """Say that a quota of the namespace never had a good spec: what it is to bound must not go unbounded."""
     for quota in quotas:
         if quota.policy is None:
             problems = "; ".join(quota.problems)
             text = f"ActivationQuota {quota.name} cannot be used: {problems}; until then containers stay as they are"
-            return Condition(READY, False, INVALID, text)
+            return StatusCondition(READY, False, INVALID, text)
     return None
 
 
-def _above_quota(pool: ActivationPool, quotas: Sequence[ActivationQuota]) -> Condition | None:
+def _above_quota(pool: ActivationPool, quotas: Sequence[ActivationQuota]) -> StatusCondition | None:
     most = min((quota.spec.max_containers for quota in quotas), default=None)
     limit = pool.spec.limits.max_containers
     if most is None or limit <= most:
         return None
     text = f"spec.limits.maxContainers: {limit} is above what the namespace's ActivationQuota allows; {most} hold"
-    return Condition(READY, False, LIMIT_ABOVE_QUOTA, text)
+    return StatusCondition(READY, False, LIMIT_ABOVE_QUOTA, text)

@@ -19,7 +19,7 @@ from slack.demand.model import (
     Refusal,
 )
 from slack.demand.policy import ActivationPool
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.demand.pool_registry import READY
 from slack_operator.demand.tick_state import LastDecision, MessageRates
 from slack_operator.runtime.conditions import Status, rfc3339, with_conditions, with_times
@@ -58,7 +58,7 @@ class PoolObservation:
     """Why the broker refuses this queue, where it does."""
     queue_silent: str | None
     """What went wrong, where the broker does not answer for this queue while it does for others."""
-    warning: Condition | None
+    warning: StatusCondition | None
     unix_seconds: float
     node_start_seconds: float | None
 
@@ -113,7 +113,7 @@ def pool_status(observed: PoolObservation, previous: Status, now: str) -> dict[s
     return status
 
 
-def refused_status(refusal: Condition, generation: int, previous: Status, now: str) -> dict[str, Any]:
+def refused_status(refusal: StatusCondition, generation: int, previous: Status, now: str) -> dict[str, Any]:
     """Return the status of a pool that is not acted upon; what was known of it stays."""
     status = with_conditions(previous, [refusal], generation, now, each=True)
     status.pop("throttle", None)
@@ -160,44 +160,46 @@ def _decision(told: LastDecision) -> dict[str, Any]:
     return {k: v for k, v in found.items() if v != ""} | ({} if mean is None else {"meanDurationMs": round(mean, 1)})
 
 
-def _conditions(observed: PoolObservation, unschedulable: Sequence[PoolContainer]) -> list[Condition]:
+def _conditions(observed: PoolObservation, unschedulable: Sequence[PoolContainer]) -> list[StatusCondition]:
     verdict = observed.verdict
-    ready = Condition(READY, True, "FollowsQueue", "containers follow the queue")
+    ready = StatusCondition(READY, True, "FollowsQueue", "containers follow the queue")
     if observed.problems:
         text = "; ".join(observed.problems) + "; the last good spec holds"
-        ready = Condition(READY, False, "InvalidSpec", text)
+        ready = StatusCondition(READY, False, "InvalidSpec", text)
     elif observed.broker_problem is not None:
-        ready = Condition(READY, False, "BrokerUnreachable", "the queue cannot be read: containers stay as they are")
+        ready = StatusCondition(
+            READY, False, "BrokerUnreachable", "the queue cannot be read: containers stay as they are"
+        )
     elif observed.queue_silent is not None:
         text = f"the broker does not answer for this queue: containers stay as they are: {observed.queue_silent}"
-        ready = Condition(READY, False, "QueueSilent", text)
+        ready = StatusCondition(READY, False, "QueueSilent", text)
     elif observed.queue_problem is not None:
-        ready = Condition(READY, False, "QueueRefused", f"the broker refuses the queue: {observed.queue_problem}")
+        ready = StatusCondition(READY, False, "QueueRefused", f"the broker refuses the queue: {observed.queue_problem}")
     elif observed.failing is not None:
         text = f"{observed.failing.failures} creations in a row have failed: {observed.failing.reason}"
-        ready = Condition(READY, False, "CreationsFail", text)
+        ready = StatusCondition(READY, False, "CreationsFail", text)
     elif observed.warning is not None:
         ready = observed.warning
-    throttled = Condition(THROTTLED, False, "TakesMessages", "new messages are taken")
+    throttled = StatusCondition(THROTTLED, False, "TakesMessages", "new messages are taken")
     if verdict.reject:
         text = (
             f"new messages are refused: {verdict.lag} wait, the namespace has {verdict.containers} of {verdict.limit} "
             "containers, and they come faster than they are run"
         )
-        throttled = Condition(THROTTLED, True, _REFUSALS.get(verdict.reason, "NamespaceFull"), text)
-    short = Condition(CAPACITY_SHORT, False, "NodesHaveRoom", "no container waits for a node")
+        throttled = StatusCondition(THROTTLED, True, _REFUSALS.get(verdict.reason, "NamespaceFull"), text)
+    short = StatusCondition(CAPACITY_SHORT, False, "NodesHaveRoom", "no container waits for a node")
     if unschedulable:
         since = min(c.unschedulable_since_seconds or 0.0 for c in unschedulable)
         horizon = observed.node_start_seconds or observed.pool.spec.demand.horizon.total_seconds()
         text = f"containers wait for a node since {rfc3339(since)}; one takes about {horizon:.0f} s to start"
-        short = Condition(CAPACITY_SHORT, True, "WaitsForNode", text)
-    reachable = Condition(BROKER_REACHABLE, True, "QueueRead", "the queue is read at each tick")
+        short = StatusCondition(CAPACITY_SHORT, True, "WaitsForNode", text)
+    reachable = StatusCondition(BROKER_REACHABLE, True, "QueueRead", "the queue is read at each tick")
     if observed.broker_problem is not None:
-        reachable = Condition(BROKER_REACHABLE, False, "BrokerUnreachable", observed.broker_problem)
+        reachable = StatusCondition(BROKER_REACHABLE, False, "BrokerUnreachable", observed.broker_problem)
     elif observed.queue_silent is not None:
-        reachable = Condition(BROKER_REACHABLE, False, "QueueSilent", observed.queue_silent)
+        reachable = StatusCondition(BROKER_REACHABLE, False, "QueueSilent", observed.queue_silent)
     elif observed.queue_problem is not None and observed.lag is None:
-        reachable = Condition(BROKER_REACHABLE, False, "QueueRefused", "the broker tells nothing of this queue")
+        reachable = StatusCondition(BROKER_REACHABLE, False, "QueueRefused", "the broker tells nothing of this queue")
     return [ready, throttled, short, reachable]
 
 
@@ -222,9 +224,9 @@ def quota_status(
         now: RFC 3339.
     """
     requests = [_requests(container, pools.get(container.pool)) for container in containers]
-    ready = Condition(READY, True, "WithinQuota", "the namespace's pools stay within it")
+    ready = StatusCondition(READY, True, "WithinQuota", "the namespace's pools stay within it")
     if problems:
-        ready = Condition(
+        ready = StatusCondition(
             READY, False, "InvalidSpec", "; ".join(problems) + "; the last good one holds, if there was one"
         )
     return {

@@ -24,7 +24,7 @@ class HistoryRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredHistory:
     """What there is of a policy."""
 
     version: str | None = None
@@ -44,7 +44,7 @@ class Histories:
         self._writer = writer
         self._namespace = namespace
 
-    def find(self, policy: str, uid: str, *, beside: str | None = None) -> Found | None:
+    def find(self, policy: str, uid: str, *, beside: str | None = None) -> StoredHistory | None:
         """Return what is kept of a policy; None where the object is still of the version `beside`.
 
         Raises:
@@ -57,7 +57,7 @@ class Histories:
             if is_transient(error):
                 raise
             if error.not_found and error.reason == "NotFound":
-                return Found()
+                return StoredHistory()
             # without its kind a server answers 404 as well, but in another way: that nobody has deleted
             raise HistoryRefused(f"SlackHistory {policy} cannot be read: {error}") from None
         metadata = found.get("metadata", {})
@@ -68,13 +68,13 @@ class Histories:
         if owners and all(owner.get("uid") != uid for owner in owners):
             others = sorted({f"{owner.get('kind')} {owner.get('name')}" for owner in owners})
             if others == [f"{KIND} {policy}"]:
-                return Found(version)  # of a policy that is no more; it is on its way out
-            return Found(version, problem=f"SlackHistory {policy} belongs to {', '.join(others)}")
+                return StoredHistory(version)  # of a policy that is no more; it is on its way out
+            return StoredHistory(version, problem=f"SlackHistory {policy} belongs to {', '.join(others)}")
         try:
-            return Found(version, learner_of(found))
+            return StoredHistory(version, learner_of(found))
         except InvalidState as error:
             problem = f"SlackHistory {policy}: learnt.state {error}"
-            return Found(version, problem=problem, is_other_version=isinstance(error, OtherVersion))
+            return StoredHistory(version, problem=problem, is_other_version=isinstance(error, OtherVersion))
 
     def save(self, policy: str, owner: Json, learner: Learner, saved_at: str) -> str:
         """Write what was learnt; return the version that it has then.

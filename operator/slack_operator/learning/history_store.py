@@ -15,8 +15,8 @@ from slack.planner.objective.joining import join
 from slack.planner.objective.learner import Learner
 from slack.process.logs import fields
 from slack.process.outages import Outages
-from slack.schema.conditions import Condition
-from slack_operator.learning.histories import Found, Histories, HistoryRefused
+from slack.schema.conditions import StatusCondition
+from slack_operator.learning.histories import Histories, HistoryRefused, StoredHistory
 from slack_operator.runtime.conditions import rfc3339
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class HistoryStore:
         if memory.is_read or now < memory.ask_after:
             return
         try:
-            found = self.histories.find(name, memory.uid) or Found()
+            found = self.histories.find(name, memory.uid) or StoredHistory()
         except HistoryRefused as error:
             memory.ask_after = now + REFUSED_AGAIN_SECONDS
             self._troubled(name, memory, f"{error}; until it is, nothing is written over it")
@@ -111,16 +111,16 @@ class HistoryStore:
             log.info("what is learnt is kept again", extra=fields(policy=name))
         memory.trouble, memory.news, memory.is_other_version = None, False, False
 
-    def condition(self, memory: PolicyMemory) -> Condition | None:
+    def condition(self, memory: PolicyMemory) -> StatusCondition | None:
         """Give the condition HistoryLost; None while nothing is lost."""
         if memory.trouble is not None:
             text = f"{memory.trouble}; what is learnt is in memory only, and this is tried again"
-            return Condition(HISTORY_LOST, True, "HistoryNotKept", text)
+            return StatusCondition(HISTORY_LOST, True, "HistoryNotKept", text)
         if memory.lost is None or self.clock() - memory.lost_at > TELL_SECONDS:
             return None
-        return Condition(HISTORY_LOST, True, "HistoryUnusable", memory.lost)
+        return StatusCondition(HISTORY_LOST, True, "HistoryUnusable", memory.lost)
 
-    def _take(self, name: str, memory: PolicyMemory, found: Found) -> bool:
+    def _take(self, name: str, memory: PolicyMemory, found: StoredHistory) -> bool:
         """Take what was found where it is more than what is in memory, or was deleted; return whether it was."""
         gone = found.version is None and memory.version is not None
         memory.version, memory.is_other_version = found.version, found.is_other_version

@@ -17,7 +17,7 @@ from slack.planner.objective.amount import Amount, Requests
 from slack.planner.objective.turn import Turn
 from slack.planner.policy.spec import Objective, Policy
 from slack.planner.wanted.demand import is_helped
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.history_store import HistoryStore, PolicyMemory
 from slack_operator.learning.lead_feed import LeadFeed, Waited
@@ -211,7 +211,7 @@ class Objectives:
         """Write what has not been written yet: the process ends."""
         self._save(0.0, 0.0)
 
-    def condition(self, policy: str) -> Condition | None:
+    def condition(self, policy: str) -> StatusCondition | None:
         """Give the condition HistoryLost; None while nothing is lost."""
         known = self._known.get(policy)
         return self.keeper.condition(known.memory) if known is not None else None

@@ -9,7 +9,7 @@ import msgspec
 from slack.loadwatcher.encoding import ReportFormat
 from slack.loadwatcher.openapi import document
 from slack.loadwatcher.payload import WINDOWS, RollupWindow
-from slack.process.http_server import TEXT, Reply, Request
+from slack.process.http_server import TEXT, HttpRequest, Reply
 from slack_operator.loadwatcher.report_store import ReportStore
 
 JSON = "application/json"
@@ -32,13 +32,13 @@ class Api:
         self._on_reply = on_reply
         self._openapi = msgspec.json.encode(document(metadata.version("resource-slack"), style))
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: HttpRequest) -> Reply:
         """Answer one request."""
         reply = self._answer(request)
         self._on_reply(reply.status)
         return reply
 
-    def _answer(self, request: Request) -> Reply:
+    def _answer(self, request: HttpRequest) -> Reply:
         path = request.path.rstrip("/") if len(request.path) > 1 else request.path
         if path == "/watcher/health":
             why = self._unhealthy()
@@ -54,7 +54,7 @@ class Api:
             return self._watcher(request, unquote(path.removeprefix("/watcher/")))
         return _text(404, "not found; there are /watcher, /watcher/{hostname}, /watcher/health and /openapi.json")
 
-    def _watcher(self, request: Request, host: str | None) -> Reply:
+    def _watcher(self, request: HttpRequest, host: str | None) -> Reply:
         try:
             asked = _query(request.query)
         except ValueError:

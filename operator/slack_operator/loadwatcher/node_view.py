@@ -31,14 +31,14 @@ class _Status(msgspec.Struct, gc=False):
     addresses: list[_Address] | None = None
 
 
-class NodeObject(msgspec.Struct, gc=False):
+class ListedNode(msgspec.Struct, gc=False):
     """v1 Node, as far as it is read."""
 
     metadata: _Meta
     status: _Status | None = None
 
 
-def known_node(node: NodeObject) -> KnownNode:
+def known_node(node: ListedNode) -> KnownNode:
     """Return what is kept of a node."""
     status = node.status or _Status()
     capacity = status.capacity or {}
@@ -71,7 +71,7 @@ class NodeNameView:
         """A new generation starts."""
         self._seen = set()
 
-    def apply(self, events: Sequence[tuple[EventType, NodeObject]]) -> None:
+    def apply(self, events: Sequence[tuple[EventType, ListedNode]]) -> None:
         """Some events, in order; heartbeats change nothing that is kept."""
         with self._lock:
             for kind, item in events:
@@ -114,4 +114,4 @@ class NodeNameView:
 
 def watches(connection: Connection, view: NodeNameView, clock: Callable[[], float] = time.monotonic) -> Watches:
     """Return the watch that feeds a view."""
-    return Watches([Reflector(connection, resource_path("v1", "nodes"), NodeObject, view, clock=clock)], clock=clock)
+    return Watches([Reflector(connection, resource_path("v1", "nodes"), ListedNode, view, clock=clock)], clock=clock)

@@ -27,7 +27,7 @@ from slack_operator.loadwatcher.influxdb import InfluxProvider
 from slack_operator.loadwatcher.metrics import LoadWatcherMetrics
 from slack_operator.loadwatcher.node_view import NodeNameView, watches
 from slack_operator.loadwatcher.prometheus import PrometheusProvider
-from slack_operator.loadwatcher.report_store import LoadView, ReportStore
+from slack_operator.loadwatcher.report_store import LoadSnapshot, ReportStore
 from slack_operator.loadwatcher.settings import LoadWatcherSettings, Provider
 from slack_operator.loadwatcher.store import Store
 from slack_operator.loadwatcher.watcher import Clock, KnownNodes, Watcher
@@ -185,7 +185,7 @@ class LoadWatcher:
         self._provider.remember(store.samples(now))
         reports = store.reports(now, self._settings.max_age)
         if reports:
-            self.board.publish(LoadView(reports))
+            self.board.publish(LoadSnapshot(reports))
 
 
 def build(settings: LoadWatcherSettings, stopping: Stopping) -> LoadWatcher:

@@ -20,7 +20,7 @@ _GZIP_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
-class LoadView:
+class LoadSnapshot:
     """What is known after a fetch."""
 
     reports: Mapping[RollupWindow, LoadReport] = field(default_factory=dict)
@@ -36,15 +36,15 @@ class ReportStore:
         self._max_age = max_age_seconds
         self._clock = clock
         self._lock = threading.Lock()
-        self._view = LoadView()
+        self._view = LoadSnapshot()
         self._bodies: dict[tuple[RollupWindow, bool], bytes] = {}
 
     @property
-    def view(self) -> LoadView:
+    def view(self) -> LoadSnapshot:
         """What is up."""
         return self._view
 
-    def publish(self, view: LoadView) -> None:
+    def publish(self, view: LoadSnapshot) -> None:
         """Show another view."""
         longest = next((report for window in RollupWindow if (report := view.reports.get(window)) is not None), None)
         bodies = {} if longest is None else {(longest.window.duration, False): encode(longest, self._style)}
@@ -84,5 +84,5 @@ class ReportStore:
         verdicts = self._view.verdicts
         return None if verdicts is None else encode_verdicts(verdicts)
 
-    def _choose(self, view: LoadView, asked: RollupWindow, node: str | None) -> LoadReport | None:
+    def _choose(self, view: LoadSnapshot, asked: RollupWindow, node: str | None) -> LoadReport | None:
         return choose(view.reports, asked, now=self._clock(), max_age_seconds=self._max_age, node=node)

@@ -24,7 +24,7 @@ from slack.supervision.heartbeat import Heartbeat
 from slack_operator.loadwatcher.http_source import FetchFailed
 from slack_operator.loadwatcher.metrics import FAILED, FETCHED, LoadWatcherMetrics
 from slack_operator.loadwatcher.provider import LoadProvider
-from slack_operator.loadwatcher.report_store import LoadView, ReportStore
+from slack_operator.loadwatcher.report_store import LoadSnapshot, ReportStore
 from slack_operator.loadwatcher.settings import LoadWatcherSettings
 from slack_operator.loadwatcher.store import Store
 
@@ -144,7 +144,7 @@ class Watcher:
         made = assemble(readings, judgement, names, source=self._provider.source)
         first = not self._board.view.reports and made.reports
         verdicts = self._verdicts(readings, judgement, names, made.unmatched, made.reports.get(WINDOWS[-1]))
-        self._board.publish(LoadView(made.reports, names, verdicts))
+        self._board.publish(LoadSnapshot(made.reports, names, verdicts))
         if first:
             log.info(
                 "nodes' use is known", extra=fields(nodes=max(len(found.nodes) for found in made.reports.values()))
@@ -173,7 +173,7 @@ class Watcher:
         if view.verdicts is not None and view.verdicts.error != why:
             before = view.verdicts
             verdicts = Verdicts(before.source, before.fetched_at, why, before.dropped, before.unmatched, before.unknown)
-            self._board.publish(LoadView(view.reports, view.names, verdicts))
+            self._board.publish(LoadSnapshot(view.reports, view.names, verdicts))
 
     def _show(self, judgement: Judgement, unmatched: int, unknown: int, now: float) -> None:
         reports = self._board.view.reports

@@ -4,7 +4,7 @@ The planner has its own (`slack.planner.conditions`). Values only; used by whoev
 """
 
 from slack.planner.model.result import ConditionType
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.policies import PolicyEntry
 
 VIEW_STALE = "ViewStale"
@@ -15,20 +15,20 @@ OWNERSHIP_CONTESTED = "OwnershipContested"
 PLACEHOLDERS_CHANGED = "PlaceholdersChanged"
 
 
-def not_ready(reason: str, message: str) -> Condition:
+def not_ready(reason: str, message: str) -> StatusCondition:
     """Give the condition that takes the place of the plan's Ready: for what somebody must mend, and for nothing else.
 
     Whoever waits for Ready waits while it is false, and after `STALLED_SECONDS` gives up.
     """
-    return Condition(ConditionType.READY, False, reason, message)
+    return StatusCondition(ConditionType.READY, False, reason, message)
 
 
-def invalid(entry: PolicyEntry) -> Condition:
+def invalid(entry: PolicyEntry) -> StatusCondition:
     """Give the condition of a policy whose spec cannot be used."""
     return not_ready("InvalidSpec", "; ".join(entry.problems))
 
 
-def bound_not_allowed() -> Condition:
+def bound_not_allowed() -> StatusCondition:
     """Give the condition of a policy that asks for bound placeholders where these are switched off."""
     text = "this operator may not keep bound placeholders (operator.bound.enabled); write Auto or Unbound"
     return not_ready("BoundNotAllowed", f"spec.hold: Bound: {text}")

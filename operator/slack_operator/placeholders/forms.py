@@ -25,7 +25,7 @@ from slack.planner.objects.adoption import existing_shapes
 from slack.planner.objects.changed_scheduler import changed_schedulers, refused_schedulers, refused_template
 from slack.planner.policy.spec import Policy
 from slack.process.logs import fields
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.answers import Answers, silence_seconds
 from slack_operator.placeholders.conditions import bound_not_allowed
 from slack_operator.placeholders.planned_policies import PlannedPolicy, owners_of
@@ -179,7 +179,7 @@ class Forms:
             for planned in planned_policies
         )
 
-    def _refused(self, policy: Policy) -> Condition | None:
+    def _refused(self, policy: Policy) -> StatusCondition | None:
         """Say that a policy asks for what this operator may not do; None where it does not."""
         if self._bound_allowed or policy.spec.hold is not Hold.BOUND:
             return None  # the settings refuse --hold=Bound beside --no-bound

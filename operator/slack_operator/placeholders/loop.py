@@ -26,7 +26,7 @@ from slack.planner.objects.manifests import NO_EXTRAS, PLACEHOLDER_USER, PRIORIT
 from slack.planner.policy.placeholders import Placeholders
 from slack.planner.policy.spec import Policy
 from slack.planner.removal.reasons import RemovalReason
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.learning.objectives import Learning, Objectives
 from slack_operator.placeholders.act.actuator import Actuator
 from slack_operator.placeholders.act.creation_block import CreationBlock
@@ -58,7 +58,7 @@ OnPlanned = Callable[[Observation, Sequence[PlannedPolicy], Sequence[PolicyPlan]
 """Is told of each plan: what it was made from, for whom, and what it says."""
 
 
-class Freshness(Protocol):
+class ViewFreshness(Protocol):
     """Whoever knows whether the view is whole."""
 
     def stale(self) -> str | None:
@@ -75,7 +75,7 @@ class Loop:
         self,
         *,
         view: ClusterView,
-        watches: Freshness,
+        watches: ViewFreshness,
         desired: DesiredPolicies,
         actuator: Actuator,
         reporter: Reporter,
@@ -277,7 +277,7 @@ class Loop:
             self._stale_text = stale
         self._metrics.show_stale()
         text = f"nothing is planned: {stale}"
-        conditions = [Condition(VIEW_STALE, True, "NotWhole", text)]
+        conditions = [StatusCondition(VIEW_STALE, True, "NotWhole", text)]
         if self._watches.forbidden():
             conditions.insert(0, not_ready("NotPermitted", text))
         for entry in entries:
@@ -477,7 +477,7 @@ class Loop:
                 [s.entry for s in planned_policies if s.policy.name == taken.policy or not taken.policy], taken
             )
 
-    def _contested(self, planned: PlannedPolicy, observation: Observation) -> Condition | None:
+    def _contested(self, planned: PlannedPolicy, observation: Observation) -> StatusCondition | None:
         """Say which objects of a policy are left to others, or stay although they are deleted."""
         mine = planned.policy.name
         sets = {
@@ -519,10 +519,10 @@ class Loop:
         items: Sequence[PolicyPlan],
         observation: Observation,
         problems: Mapping[str, tuple[str, ...]],
-    ) -> Mapping[str, tuple[Condition, ...]]:
+    ) -> Mapping[str, tuple[StatusCondition, ...]]:
         """Write what is worth it; returns each policy's conditions beside the plan's."""
         self._reporter.begin_turn()
-        extras: dict[str, tuple[Condition, ...]] = {}
+        extras: dict[str, tuple[StatusCondition, ...]] = {}
         spared_texts: dict[str, str] = {}
         placeholders: dict[str, list[Placeholder]] = {}
         for pod in observation.snapshot.placeholders:
@@ -559,7 +559,7 @@ class Loop:
         observation: Observation,
         placeholders: Sequence[Placeholder],
         refused: Sequence[str],
-    ) -> tuple[Condition, ...]:
+    ) -> tuple[StatusCondition, ...]:
         """Return a policy's conditions beside the plan's."""
         name, fit = planned.policy.name, planned.blocked_condition is None
         changed = placeholders_changed(item, placeholders, observation.present)

@@ -18,7 +18,7 @@ from slack.planner.objects.adoption import BUILT_IN, existing_shapes
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.plan import plan
 from slack.planner.policy.spec import KIND, Policy
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.conditions import invalid
 from slack_operator.placeholders.policies import PolicyEntry
 from slack_operator.placeholders.view.cluster_view import Observation
@@ -33,11 +33,11 @@ class PlannedPolicy:
     owner: Json | None
     """ownerReference; None while the built-in policy's PriorityClass has not been seen."""
 
-    refused: Condition | None = None
+    refused: StatusCondition | None = None
     """Why this operator may not do what the policy asks for."""
 
     @property
-    def blocked_condition(self) -> Condition | None:
+    def blocked_condition(self) -> StatusCondition | None:
         """Say why it may not be acted upon, apart from what the plan says."""
         return invalid(self.entry) if self.entry.problems else self.refused
 

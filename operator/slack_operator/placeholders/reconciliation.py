@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from slack.planner.model.result import PolicyPlan
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.policies import PolicyEntry
 from slack_operator.placeholders.view.cluster_view import Observation
@@ -26,7 +26,7 @@ class Reconciliation:
     planned_policies: tuple[PlannedPolicy, ...] = ()
     items: tuple[PolicyPlan, ...] = ()
     """The plans of the planned policies, in their order; none while another process leads."""
-    extra: Mapping[str, tuple[Condition, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    extra: Mapping[str, tuple[StatusCondition, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """By policy: conditions beside the plan's, or in their place."""
     invalid: tuple[PolicyEntry, ...] = ()
     """Policies that never had a spec that can be used."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slack.cluster.labels import API_VERSION
-from slack.schema.conditions import Condition, is_trouble
+from slack.schema.conditions import StatusCondition, is_trouble
 
 Status = Mapping[str, Any]
 
@@ -13,7 +13,7 @@ MAX_MESSAGE = 2048
 
 
 def with_conditions(
-    previous: Status, conditions: Iterable[Condition], generation: int, now: str, *, each: bool = False
+    previous: Status, conditions: Iterable[StatusCondition], generation: int, now: str, *, each: bool = False
 ) -> dict[str, Any]:
     """Return the status that is there with some conditions replaced: for policies that cannot be planned now.
 
@@ -35,7 +35,7 @@ def with_conditions(
 
 
 def with_times(
-    conditions: Iterable[Condition], previous: Status, now: str, generation: int | None = None
+    conditions: Iterable[StatusCondition], previous: Status, now: str, generation: int | None = None
 ) -> list[dict[str, Any]]:
     """Return conditions as the API has them; the time of one that did not turn is kept.
 

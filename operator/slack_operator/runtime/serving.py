@@ -16,7 +16,7 @@ from typing import Final
 from aiohttp import web
 
 from slack.errors import UserFacingError
-from slack.process.accepting import Acceptor, Bounds, listening_socket
+from slack.process.accepting import Acceptor, ClientBounds, listening_socket
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
 from slack.supervision.tasks import rest
@@ -183,7 +183,7 @@ class ServingThread(ABC):
         server = runner.server
         assert server is not None, "set up"
         assert self._socket is not None, "bound by `start`"
-        bounds = Bounds(
+        bounds = ClientBounds(
             connections=self._connections,
             strangers=self._strangers,
             request_seconds=REQUEST_SECONDS,

@@ -25,7 +25,7 @@ from slack.planner.policy.scale import SCALE_KIND, SCALE_PLURAL
 from slack.planner.policy.spec import Policy
 from slack.process.contests import Contest, Contests, Verdict
 from slack.process.logs import fields
-from slack.schema.conditions import Condition, is_trouble
+from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.runtime.conditions import Status, manifest, rfc3339, turned, with_times
 from slack_operator.runtime.desired import Entry
 from slack_operator.runtime.write_retries import WriteRetries
@@ -123,7 +123,7 @@ class PolicyScaler:
             except KubeError as error:
                 log.warning("not written: %s", error, extra=fields(policy=scale.metadata.name))
 
-    def _carry(self, scale: wire.SlackScale, entry: Entry[Policy] | None, done: _Done) -> Condition:
+    def _carry(self, scale: wire.SlackScale, entry: Entry[Policy] | None, done: _Done) -> StatusCondition:
         """Write the policy's replicas where they differ; return what is so."""
         name, replicas = scale.metadata.name, scale.spec.replicas
         if entry is None:
@@ -133,7 +133,7 @@ class PolicyScaler:
             done.asked = done.refusal = None
             done.ours = (entry.uid, entry.generation, replicas)
             done.backoff.reset()
-            return Condition("Ready", True, "Followed", f"policy {name} has these replicas")
+            return StatusCondition("Ready", True, "Followed", f"policy {name} has these replicas")
         asked, now = (entry.uid, entry.generation, replicas), self._clock()
         if _is_overwritten(done.ours, entry, there):
             done.ours = None  # counted, once for each write of his
@@ -156,13 +156,15 @@ class PolicyScaler:
             return _not("WriteRefused", f"policy {name} does not take {replicas} replicas: {done.refusal}")
         if entry.problems:
             return _not("InvalidSpec", f"policy {name} cannot be used: {'; '.join(entry.problems)}")
-        return Condition("Ready", True, "Followed", f"policy {name} has these replicas")
+        return StatusCondition("Ready", True, "Followed", f"policy {name} has these replicas")
 
     def _standing(self, name: str, part: str) -> Contest[str] | None:
         found = self._contests.standing(self._clock())
         return next((contest for contest in found if contest.subject == name and contest.part == part), None)
 
-    def _tell(self, scale: wire.SlackScale, entry: Entry[Policy] | None, condition: Condition, done: _Done) -> None:
+    def _tell(
+        self, scale: wire.SlackScale, entry: Entry[Policy] | None, condition: StatusCondition, done: _Done
+    ) -> None:
         """Write the status if it has changed, or if somebody else has changed it and is not left alone."""
         name, there = scale.metadata.name, scale.status or {}
         taken = self._is_taken(scale, done)
@@ -242,5 +244,5 @@ def _status_text(contest: Contest[str]) -> str:
     return f"{contest.writer} writes the status back each time: it is left alone for {minutes} min at a time"
 
 
-def _not(reason: str, message: str) -> Condition:
-    return Condition("Ready", False, reason, message)
+def _not(reason: str, message: str) -> StatusCondition:
+    return StatusCondition("Ready", False, reason, message)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from slack.loadwatcher.payload import LoadReport
 from slack.scorer.extender import ScoreReplies
 from slack.scorer.inputs.load_reader import window_load
-from slack.scorer.inputs.node_names import NodeRows
+from slack.scorer.inputs.node_names import NodeRowsByName
 from slack.scorer.model import LoadColumns, ScoredNodes, Weighted, WindowLoad
 from slack.scorer.rules import MetricRules
 from slack.scorer.scoring import Basis, prepare
@@ -135,7 +135,7 @@ class Refresher:
         known = self._known
         if known is not None and known[0] is nodes.names and list(map(id, known[1])) == list(map(id, reports)):
             return known[2]
-        names = NodeRows(nodes.row_of, aliases)
+        names = NodeRowsByName(nodes.row_of, aliases)
         found = [window_load(report, names, len(nodes)) for report in reports]
         unmatched = dict.fromkeys(name for _, unknown in found for name in unknown)
         windows = tuple(window for window, _ in found), tuple(unmatched)

@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from slack.process.accepting import Acceptor, Bounds, listening_socket
+from slack.process.accepting import Acceptor, ClientBounds, listening_socket
 from slack.scorer.asgi import Extender
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
@@ -30,7 +30,7 @@ _CERTIFICATE_SECONDS = 10.0
 _STOP_SECONDS = 2
 STUCK_SECONDS = 30.0
 """Without a turn of the event loop, or a look at the certificates, the server counts as stuck."""
-BOUNDS = Bounds(connections=64, strangers=32, request_seconds=10.0, idle_seconds=KEEP_ALIVE_SECONDS + 10.0)
+BOUNDS = ClientBounds(connections=64, strangers=32, request_seconds=10.0, idle_seconds=KEEP_ALIVE_SECONDS + 10.0)
 """A scheduler keeps few connections; the oldest idle one is closed for a newcomer."""
 
 logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says of starts and stops we say ourselves

@@ -8,10 +8,10 @@ from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY
 from slack.health.reasons import advice_on
 from slack.health.states import slack_state
-from slack.planner.model.cost import Cost
+from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.process.reasons import Level
-from slack.schema.conditions import Condition, is_trouble
+from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.placeholders.report.status import MAX_UNCOVERED, lasting, rate_text, whole_nodes, why_of
 from slack_operator.runtime.conditions import rfc3339, with_times
@@ -125,7 +125,7 @@ def _shape_views(plan: PolicyPlan) -> list[ShapeView]:
     ]
 
 
-def _cost(cost: Cost | None) -> CostView | None:
+def _cost(cost: PlanCost | None) -> CostView | None:
     if cost is None:
         return None
     return CostView(str(cost), cost.nodes, cost.per_hour, cost.currency, cost.node_per_hour)
@@ -176,7 +176,7 @@ def _slack(conditions: Sequence[ConditionView], namespace: str) -> SlackView:
 
 
 def _conditions(
-    conditions: Sequence[Condition], seen: Mapping[str, object], at: float, namespace: str
+    conditions: Sequence[StatusCondition], seen: Mapping[str, object], at: float, namespace: str
 ) -> list[ConditionView]:
     """Give conditions as status has them; times are those that stand there."""
     now = rfc3339(at)

@@ -7,9 +7,9 @@ from slack.audit.advice import patches
 from slack.audit.advice.patches import Patch
 from slack.audit.findings.finding import Finding, Mark
 from slack.audit.findings.pressure import CROWDED
-from slack.audit.findings.sample import Level, NodeFacts
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts
 from slack.audit.kernel.quota_bugs import KernelState, KernelVerdict
-from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts
 
 HOGS = (
     "without a limit one container can take all CPUs that its neighbours' requests leave, above all one that is not "
@@ -37,10 +37,10 @@ class AdviceId(StrEnum):
 class Facts:
     """What is known besides the counters; all of it may be missing."""
 
-    pod: PodFacts | None = None
+    pod: AuditedPodFacts | None = None
     """The finding's own pod."""
-    container: ContainerFacts | None = None
-    node: NodeFacts | None = None
+    container: AuditedContainerFacts | None = None
+    node: CgroupNodeFacts | None = None
     p99_cores: float | None = None
     """The 99th percentile of its use over hours or days, from Prometheus."""
     static_cpu_manager: bool | None = None
@@ -83,7 +83,7 @@ class Case:
         return self.finding.marks
 
     @property
-    def level(self) -> Level:
+    def level(self) -> CgroupLevel:
         """Of the finding's cgroup."""
         return self.finding.window.target.level
 
@@ -93,14 +93,14 @@ class Case:
         return (
             Mark.INHERITED in self.marks
             or self.has_the_pods_limit
-            or self.level in (Level.POD, Level.QOS, Level.KUBEPODS, Level.NODE)
+            or self.level in (CgroupLevel.POD, CgroupLevel.QOS, CgroupLevel.KUBEPODS, CgroupLevel.NODE)
         )
 
     @property
     def has_the_pods_limit(self) -> bool:
         """Whether its quota is the pod's: the kubelet gives that to containers without a limit in a pod with one."""
         pod, container = self.facts.pod, self.facts.container
-        if self.level is not Level.CONTAINER or pod is None or container is None:
+        if self.level is not CgroupLevel.CONTAINER or pod is None or container is None:
             return False
         return pod.cpu_limit_millis is not None and container.cpu_limit_millis is None
 
@@ -112,7 +112,7 @@ class Case:
     @property
     def unnamed(self) -> str | None:
         """Why no object can be patched; None where one can."""
-        if self.level is Level.OTHER:
+        if self.level is CgroupLevel.OTHER:
             return "not a cgroup of the kubelet: change the limit where it was set (systemd CPUQuota, docker --cpus)"
         if self.facts.pod is None:
             return "the pod's name and spec are not known"

@@ -5,9 +5,9 @@ from slack.audit.advice.advice import HOGS, Advice, AdviceId, Case, evidence
 from slack.audit.advice.patches import Patch
 from slack.audit.advice.target_limit import Need, TargetLimit, need_of, target_limit
 from slack.audit.findings.finding import Finding, Mark
-from slack.audit.findings.sample import Level
+from slack.audit.findings.sample import CgroupLevel
 from slack.audit.kernel.quota_bugs import kernel_features
-from slack.audit.sources.pods import PodFacts
+from slack.audit.sources.pods import AuditedPodFacts
 from slack.cluster.quantity import format_cpu
 
 RESIZE_NEEDS = "a resize of a pod needs Kubernetes 1.33 (feature gate InPlacePodVerticalScaling), else new pods"
@@ -123,7 +123,7 @@ def _burst_peak_cores(finding: Finding) -> float:
 def requests_only(case: Case) -> Advice | None:
     """Take the limit out of the template of a pod that asks for latency."""
     pod, container = case.facts.pod, case.facts.container
-    if pod is None or not pod.latency_class or case.level is not Level.CONTAINER:
+    if pod is None or not pod.latency_class or case.level is not CgroupLevel.CONTAINER:
         return None
     patch = patches.remove_limit(pod, container) if container and container.cpu_limit_millis is not None else None
     no_patch = None
@@ -152,7 +152,7 @@ def pod_limit(case: Case) -> Advice | None:
         return _raise_pod(case, pod, pod.cpu_limit_millis)
     if blamed is None:
         return _no_limit_to_change(case, "a level above, which was not seen", "whose quota it is was not seen")
-    if blamed.level is not Level.POD:
+    if blamed.level is not CgroupLevel.POD:
         where = f"cgroup {blamed.path}"
         return _no_limit_to_change(
             case, where, f"no object of Kubernetes sets the quota of {where}: find out what does"
@@ -171,11 +171,11 @@ def _no_limit_to_change(case: Case, whose: str, no_patch: str) -> Advice:
     )
 
 
-def _raise_pod(case: Case, pod: PodFacts, limit_millis: int) -> Advice:
+def _raise_pod(case: Case, pod: AuditedPodFacts, limit_millis: int) -> Advice:
     """Raise the pod's own limit, computed with the quota that was measured, not with the one in the spec."""
     finding, overhead = case.finding, pod.overhead_millis
     in_force_cores = _in_force_cores(finding) or (limit_millis + overhead) / 1000
-    if case.level is Level.POD:
+    if case.level is CgroupLevel.POD:
         need = need_of(finding)
         target = target_limit(in_force_cores, need, p99_cores=case.facts.p99_cores, node=case.facts.node)
     else:  # what the pod's other containers need is not in this finding
@@ -206,7 +206,7 @@ def _raise_pod(case: Case, pod: PodFacts, limit_millis: int) -> Advice:
     )
 
 
-def _refused_if_static(pod: PodFacts, made: tuple[Patch, ...]) -> list[str]:
+def _refused_if_static(pod: AuditedPodFacts, made: tuple[Patch, ...]) -> list[str]:
     """Return the risk of a resize of a Guaranteed pod, as a list; nothing if no resize is advised."""
     is_resize = any(patch.command for patch in made)
     return [STATIC_REFUSES] if is_resize and pod.qos_class == "Guaranteed" else []
@@ -224,7 +224,7 @@ def _not_in_force(spec: str) -> str:
     )
 
 
-def _raise_sum(case: Case, pod: PodFacts) -> Advice:
+def _raise_sum(case: Case, pod: AuditedPodFacts) -> Advice:
     """Raise the container's part of a quota that is the sum of its pod's limits and its RuntimeClass' overhead."""
     limited = [
         container

@@ -3,7 +3,7 @@
 from slack.audit.advice import patches
 from slack.audit.advice.advice import HOGS, Advice, AdviceId, Case, evidence
 from slack.audit.findings.finding import Mark
-from slack.audit.findings.sample import Level
+from slack.audit.findings.sample import CgroupLevel
 from slack.audit.kernel.quota_bugs import Bug, KernelState
 from slack.cluster.quantity import format_cpu
 
@@ -56,7 +56,7 @@ def _check_kernel(case: Case) -> Advice | None:
 
 def shorter_period(case: Case) -> Advice | None:
     """Shorten the stops, as the last resort: not where there is still the limit of a level above to look at."""
-    if case.above or case.level is Level.OTHER:
+    if case.above or case.level is CgroupLevel.OTHER:
         return None
     if Mark.STOPS not in case.marks or case.finding.window.period_us < LONG_PERIOD_US:
         return None

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from slack.audit.findings.sample import Target
-from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.audit.findings.sample import CgroupTarget
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts
 from slack.cluster.quantity import format_cpu
 
 _API_VERSIONS = {
@@ -69,7 +69,7 @@ class Patch:
     burst_us: int | None = None
 
 
-def raise_limit(pod: PodFacts, container: ContainerFacts, cpu_limit_millis: int) -> Patch:
+def raise_limit(pod: AuditedPodFacts, container: AuditedContainerFacts, cpu_limit_millis: int) -> Patch:
     """Return the raise of a container's limit; a Guaranteed pod's request moves with it, or the class would change."""
     moved = cpu_limit_millis if pod.qos_class == "Guaranteed" else None
     resources = _resources(cpu_limit_millis, moved)
@@ -97,7 +97,7 @@ def raise_limit(pod: PodFacts, container: ContainerFacts, cpu_limit_millis: int)
     )
 
 
-def raise_pod_limit(pod: PodFacts, cpu_limit_millis: int) -> Patch:
+def raise_pod_limit(pod: AuditedPodFacts, cpu_limit_millis: int) -> Patch:
     """Return the raise of spec.resources.limits.cpu, the pod's own limit (resizable since 1.36)."""
     moved = cpu_limit_millis if pod.qos_class == "Guaranteed" else None
     resources = _resources(cpu_limit_millis, moved)
@@ -116,7 +116,7 @@ def raise_pod_limit(pod: PodFacts, cpu_limit_millis: int) -> Patch:
     )
 
 
-def remove_limit(pod: PodFacts, container: ContainerFacts) -> Patch | None:
+def remove_limit(pod: AuditedPodFacts, container: AuditedContainerFacts) -> Patch | None:
     """Return the removal of a container's limit from its owner's template; None where there is no such template."""
     if no_template(pod):
         return None
@@ -138,7 +138,7 @@ def remove_limit(pod: PodFacts, container: ContainerFacts) -> Patch | None:
     )
 
 
-def no_variable(container: ContainerFacts | None, name: str) -> str | None:
+def no_variable(container: AuditedContainerFacts | None, name: str) -> str | None:
     """Return why a variable cannot be added without the loss of a value; None if it can."""
     if container is None:
         return "the container is not known, and so neither whether it sets the variable already"
@@ -152,7 +152,7 @@ def no_variable(container: ContainerFacts | None, name: str) -> str | None:
     return None
 
 
-def environment(pod: PodFacts, container: ContainerFacts, name: str, value: str) -> Patch | None:
+def environment(pod: AuditedPodFacts, container: AuditedContainerFacts, name: str, value: str) -> Patch | None:
     """Return a variable for a container, in its owner's template; None where there is no such template, or where a
     value could be lost."""
     if no_template(pod) or no_variable(container, name):
@@ -168,7 +168,7 @@ def environment(pod: PodFacts, container: ContainerFacts, name: str, value: str)
     )
 
 
-def burst(target: Target, quota_us: int, hierarchy: str) -> Patch:
+def burst(target: CgroupTarget, quota_us: int, hierarchy: str) -> Patch:
     """Return the write of a burst credit of one quota, the most that the kernel takes, for a root shell of the node.
 
     A source that does not see the hierarchy says ''; then it is taken for v2, as most nodes are.
@@ -203,7 +203,7 @@ def shorter_period(period_ms: int) -> Patch:
     return _drop_in(PatchKind.SHORTER_PERIOD, fields)
 
 
-def no_template(pod: PodFacts) -> str | None:
+def no_template(pod: AuditedPodFacts) -> str | None:
     """Return why a pod's template cannot be patched; None when it can."""
     if pod.static:
         return "a static pod: change its file on the node"
@@ -229,24 +229,24 @@ def _resources(cpu_limit_millis: int, cpu_request_millis: int | None) -> dict[st
     return resources
 
 
-def _list_of(container: ContainerFacts) -> str:
+def _list_of(container: AuditedContainerFacts) -> str:
     return "initContainers" if container.init else "containers"
 
 
-def _about(pod: PodFacts, container: ContainerFacts | None) -> str:
+def _about(pod: AuditedPodFacts, container: AuditedContainerFacts | None) -> str:
     whose = (
         f"{pod.owner_kind} {pod.namespace}/{pod.owner_name}" if pod.owner_kind else f"Pod {pod.namespace}/{pod.name}"
     )
     return f"{whose}, container {container.name}" if container else f"{whose}, the pod as a whole"
 
 
-def _resize(pod: PodFacts, spec: dict[str, Any]) -> str:
+def _resize(pod: AuditedPodFacts, spec: dict[str, Any]) -> str:
     patch = json.dumps({"spec": spec}, separators=(",", ":"))
     words = ["kubectl", "-n", pod.namespace, "patch", "pod", pod.name, "--subresource", "resize", "--patch", patch]
     return shlex.join(words)
 
 
-def _template(pod: PodFacts, spec: dict[str, Any]) -> str | None:
+def _template(pod: AuditedPodFacts, spec: dict[str, Any]) -> str | None:
     if no_template(pod) is not None:
         return None
     document = {

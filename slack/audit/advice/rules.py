@@ -13,7 +13,7 @@ from slack.audit.advice.limits import allow_burst, pod_limit, raise_limit, reque
 from slack.audit.advice.nodes import exclusive_cpus, fixed_kernel, shorter_period
 from slack.audit.advice.runtimes import ANY_RUNTIME, GO_VARIABLE, Runtime, go_does_it, runtime_of
 from slack.audit.findings.finding import Finding, Mark, Severity
-from slack.audit.findings.sample import Level
+from slack.audit.findings.sample import CgroupLevel
 from slack.audit.kernel.quota_bugs import kernel_verdict
 
 __all__ = ["Advice", "AdviceId", "Facts", "advise", "evidence"]
@@ -32,7 +32,7 @@ def advise(finding: Finding, facts: Facts | None = None) -> tuple[Advice, ...]:
 
 def match_threads(case: Case) -> Advice | None:
     """Let it run as many threads as its limit has CPUs."""
-    if Mark.MANY_THREADS not in case.marks or case.level not in (Level.CONTAINER, Level.OTHER):
+    if Mark.MANY_THREADS not in case.marks or case.level not in (CgroupLevel.CONTAINER, CgroupLevel.OTHER):
         return None
     finding, container = case.finding, case.facts.container
     # the quota that stops it, as it was measured: that of a pod may be the sum of its containers' limits

@@ -7,7 +7,7 @@ sees the limit by itself (Go from 1.25 on), there is no variable to set.
 import re
 from dataclasses import dataclass
 
-from slack.audit.sources.pods import ContainerFacts
+from slack.audit.sources.pods import AuditedContainerFacts
 
 GO_VARIABLE = "GOMAXPROCS"
 
@@ -84,7 +84,7 @@ GO_DOES_IT = (
 )
 
 
-def go_version(container: ContainerFacts | None) -> tuple[int, int] | None:
+def go_version(container: AuditedContainerFacts | None) -> tuple[int, int] | None:
     """Return the version of Go in an image's tag (golang:1.25-alpine, app:2.0-go1.25.3); None where it has none."""
     if container is None:
         return None
@@ -92,7 +92,7 @@ def go_version(container: ContainerFacts | None) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def go_does_it(container: ContainerFacts | None, threads: int) -> str | None:
+def go_does_it(container: AuditedContainerFacts | None, threads: int) -> str | None:
     """Return why there is nothing to set in a container that is Go's; None where there may be.
 
     `threads` are those that the limit of its own cgroup allows; Go looks at no other.
@@ -103,12 +103,12 @@ def go_does_it(container: ContainerFacts | None, threads: int) -> str | None:
     return GO_DOES_IT.format(version=".".join(map(str, version)), threads=max(_GO_LEAST_THREADS, threads))
 
 
-def _image(container: ContainerFacts) -> str:
+def _image(container: AuditedContainerFacts) -> str:
     """Return an image's name and tag, without registry and digest."""
     return container.image.lower().partition("@")[0].rpartition("/")[2]
 
 
-def runtime_of(container: ContainerFacts | None) -> Runtime | None:
+def runtime_of(container: AuditedContainerFacts | None) -> Runtime | None:
     """Return the runtime that the command names, else the image; None where neither says."""
     if container is None:
         return None

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from slack.audit.findings.finding import Finding
-from slack.audit.findings.sample import NodeFacts
+from slack.audit.findings.sample import CgroupNodeFacts
 
 FACTOR = 1.2
 """Room above the 99th percentile."""
@@ -57,7 +57,7 @@ def target_limit(
     need: Need,
     *,
     p99_cores: float | None = None,
-    node: NodeFacts | None = None,
+    node: CgroupNodeFacts | None = None,
     pod_limit_millis: int | None = None,
 ) -> TargetLimit:
     """Return a limit above `limit_cores`.

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from slack.audit.api.messages import ControllerAnswer, NodeReport
+from slack.audit.api.messages import AgentReport, ControllerAnswer
 from slack.errors import InvalidInput
 
 T = TypeVar("T")
@@ -14,7 +14,7 @@ class InvalidAuditMessage(InvalidInput):
     """A message of the other side that cannot be read; the text names the field and what it should be."""
 
 
-def encode(message: NodeReport | ControllerAnswer) -> bytes:
+def encode(message: AgentReport | ControllerAnswer) -> bytes:
     """Write a message as JSON."""
     return msgspec.json.encode(message)
 
@@ -26,11 +26,11 @@ def _decode(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         raise InvalidAuditMessage(str(error)) from None
 
 
-_REPORTS = msgspec.json.Decoder(NodeReport)
+_REPORTS = msgspec.json.Decoder(AgentReport)
 _ANSWERS = msgspec.json.Decoder(ControllerAnswer)
 
 
-def decode_report(data: bytes) -> NodeReport:
+def decode_report(data: bytes) -> AgentReport:
     """Read a report.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What agent and controller say to each other: POST /v1/reports, a `NodeReport` there, an `ControllerAnswer` back,
+"""What agent and controller say to each other: POST /v1/reports, a `AgentReport` there, an `ControllerAnswer` back,
 both JSON.
 
 A report holds figures only of what was throttled and of what shares a pod or a way up with it; of all else it holds
@@ -12,8 +12,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from slack.audit.findings.sample import Level, NodeFacts, ReadError, Target
-from slack.audit.findings.window import State, Window, Windows
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, ReadError
+from slack.audit.findings.window import Window, Windows, WindowState
 
 REPORTS_PATH = "/v1/reports"
 AUDIENCE = "resource-slack-audit"
@@ -54,9 +54,9 @@ def _count(value: int) -> int:
 class Row(_Message, frozen=True):
     """One `Window`, without its node."""
 
-    level: Level
+    level: CgroupLevel
     path: Path
-    state: State = State.MEASURED
+    state: WindowState = WindowState.MEASURED
     seconds: Seconds = 0.0
     pod_uid: Uid = ""
     container_id: Id = ""
@@ -101,7 +101,7 @@ class Row(_Message, frozen=True):
     def window(self, node: str) -> Window:
         """Give the window back; names are '' until somebody tells them."""
         return Window(
-            target=Target(self.level, self.path, node, self.pod_uid, self.container_id),
+            target=CgroupTarget(self.level, self.path, node, self.pod_uid, self.container_id),
             state=self.state,
             seconds=self.seconds,
             quota_us=self.quota_us,
@@ -134,7 +134,7 @@ class WindowReport(_Message, frozen=True):
 
     seconds: Seconds = 0.0
     """The longest that the history goes back, up to the window's length."""
-    states: dict[State, Count] = msgspec.field(default_factory=dict)
+    states: dict[WindowState, Count] = msgspec.field(default_factory=dict)
     """Cgroups of all levels."""
     pods: Annotated[dict[Uid, PodCounts], Meta(max_length=MAX_PODS)] = msgspec.field(default_factory=dict)
     """By pod uid, pods with containers only. A pod that is here and has no row has lost nothing."""
@@ -156,7 +156,7 @@ class BurstState(_Message, frozen=True):
     """Why it is not what the order says; '' when it is."""
 
 
-class NodeReport(_Message, frozen=True):
+class AgentReport(_Message, frozen=True):
     """All that an agent tells of its node, once a minute; the newest replaces all before."""
 
     node: Annotated[str, Meta(min_length=1, max_length=253)]
@@ -185,9 +185,9 @@ class NodeReport(_Message, frozen=True):
     bursts: Annotated[tuple[BurstState, ...], Meta(max_length=MAX_ROWS)] = ()
 
     @property
-    def facts(self) -> NodeFacts:
+    def facts(self) -> CgroupNodeFacts:
         """What judging needs to know of the node."""
-        return NodeFacts(self.cpus, self.kernel_release, self.kernel_version, self.hierarchy)
+        return CgroupNodeFacts(self.cpus, self.kernel_release, self.kernel_version, self.hierarchy)
 
     def measured(self, window: str) -> Windows:
         """Return the rows of one window as windows; none where the agent has no such window."""

@@ -55,7 +55,7 @@ class Mode(StrEnum):
     REVERT = "Revert"
 
 
-class Operator(StrEnum):
+class SelectorOperator(StrEnum):
     """How a label is compared; the API server's own words."""
 
     IN = "In"
@@ -69,14 +69,14 @@ class Expression(SpecModel):
 
     key: Annotated[str, AfterValidator(label_key), Field(max_length=317)]
     """Label key."""
-    operator: Operator
+    operator: SelectorOperator
     """In and NotIn compare with values; Exists and DoesNotExist look at the key only."""
     values: tuple[Annotated[str, AfterValidator(label_value)], ...] = ()
     """Label values, for In and NotIn."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if (self.operator in (Operator.IN, Operator.NOT_IN)) != bool(self.values):
+        if (self.operator in (SelectorOperator.IN, SelectorOperator.NOT_IN)) != bool(self.values):
             raise ValueError("operators In and NotIn need values, Exists and DoesNotExist take none")
         return self
 
@@ -84,17 +84,17 @@ class Expression(SpecModel):
         """Whether labels meet it; as in Kubernetes, NotIn holds where the key is absent."""
         found = labels.get(self.key)
         match self.operator:
-            case Operator.IN:
+            case SelectorOperator.IN:
                 return found in self.values
-            case Operator.NOT_IN:
+            case SelectorOperator.NOT_IN:
                 return found is None or found not in self.values
-            case Operator.EXISTS:
+            case SelectorOperator.EXISTS:
                 return found is not None
-            case Operator.DOES_NOT_EXIST:
+            case SelectorOperator.DOES_NOT_EXIST:
                 return found is None
 
 
-class NamespaceSelector(SpecModel):
+class AuditedNamespaces(SpecModel):
     """Namespaces by their labels; every requirement must hold, and without any, every namespace is selected."""
 
     match_labels: Labels = Field(default_factory=dict)
@@ -168,7 +168,7 @@ class EnforceSpec(SpecModel):
 class AuditPolicySpec(SpecModel):
     """Which namespaces are audited, what is worth a word, and what may be done. Every field has a default."""
 
-    namespace_selector: NamespaceSelector = NamespaceSelector()
+    namespace_selector: AuditedNamespaces = AuditedNamespaces()
     """Namespaces of the policy; without it all of them. Of two policies with the same namespace the older has it."""
     exclude_namespaces: tuple[str, ...] = ()
     """Names of namespaces that are left out."""

@@ -16,10 +16,10 @@ from slack.audit.api.crd import REPORT_KIND
 from slack.audit.api.policy import KIND, AuditPolicy
 from slack.audit.api.report_schema import MOST_KERNELS, PATCH_CHARACTERS
 from slack.audit.findings.finding import Finding, Severity
-from slack.audit.findings.sample import Level
+from slack.audit.findings.sample import CgroupLevel
 from slack.audit.findings.throttling import lost_cores_total
 from slack.audit.kernel.quota_bugs import KernelVerdict
-from slack.audit.sources.pods import PodFacts
+from slack.audit.sources.pods import AuditedPodFacts
 from slack.cluster.labels import API_VERSION
 
 REPORT_NAME = "cpu-audit"
@@ -35,7 +35,7 @@ class PodFinding:
 
     finding: Finding
     """Its target has names."""
-    pod: PodFacts
+    pod: AuditedPodFacts
     facts: Facts
 
     @cached_property
@@ -96,7 +96,7 @@ def figures_text(finding: Finding) -> str:
     return said + (f", throttled in {ratio:g} % of periods" if ratio is not None else "")
 
 
-def workload(pod: PodFacts) -> str:
+def workload(pod: AuditedPodFacts) -> str:
     """Return the owner as Kind/name; the pod itself where it has none."""
     return f"{pod.owner_kind}/{pod.owner_name}" if pod.owner_kind else f"Pod/{pod.name}"
 
@@ -110,7 +110,7 @@ def finding_json(entry: PodFinding) -> Json:
     stop = finding.stop_seconds
     item: Json = {
         "pod": entry.pod.name,
-        "container": target.container if target.level is Level.CONTAINER else "",
+        "container": target.container if target.level is CgroupLevel.CONTAINER else "",
         "level": str(target.level),
         "workload": workload(entry.pod),
         "node": target.node,
@@ -196,7 +196,7 @@ def _summary(namespace: NamespaceFindings) -> Json:
 
 def _worst(entry: PodFinding) -> str:
     target = entry.finding.window.target
-    name = f"{entry.pod.name}/{target.container}" if target.level is Level.CONTAINER else entry.pod.name
+    name = f"{entry.pod.name}/{target.container}" if target.level is CgroupLevel.CONTAINER else entry.pod.name
     return f"{name} {figures_text(entry.finding)}"[:512]
 
 

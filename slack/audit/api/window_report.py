@@ -6,13 +6,13 @@ What was throttled, and what shares a pod or a way up with it, are rows; of all 
 from collections.abc import Iterable, Iterator
 
 from slack.audit.api.messages import MAX_PATH, MAX_PODS, MAX_ROWS, PodCounts, Row, WindowReport
-from slack.audit.findings.sample import Level
-from slack.audit.findings.window import State, Window, Windows
+from slack.audit.findings.sample import CgroupLevel
+from slack.audit.findings.window import Window, Windows, WindowState
 
 
 def window_report(windows: Windows) -> WindowReport:
     """Sum up one window of one node; of more rows than `MAX_ROWS` those with the most throttled time stay."""
-    states: dict[State, int] = {}
+    states: dict[WindowState, int] = {}
     pods: dict[str, dict[str, int]] = {}
     concerned: set[str] = set()
     worst: list[Window] = []
@@ -23,7 +23,11 @@ def window_report(windows: Windows) -> WindowReport:
             worst.append(window)
             if target.pod_uid:
                 concerned.add(target.pod_uid)
-        if target.level is Level.CONTAINER and target.pod_uid and (target.pod_uid in pods or len(pods) < MAX_PODS):
+        if (
+            target.level is CgroupLevel.CONTAINER
+            and target.pod_uid
+            and (target.pod_uid in pods or len(pods) < MAX_PODS)
+        ):
             counts = pods.setdefault(target.pod_uid, {})
             name = _COUNTED.get(window.state, "other")
             counts[name] = counts.get(name, 0) + 1
@@ -38,7 +42,7 @@ def window_report(windows: Windows) -> WindowReport:
     )
 
 
-_COUNTED = {State.MEASURED: "measured", State.NO_LIMIT: "no_limit", State.TOO_FEW: "too_few"}
+_COUNTED = {WindowState.MEASURED: "measured", WindowState.NO_LIMIT: "no_limit", WindowState.TOO_FEW: "too_few"}
 
 
 def _rows(windows: Iterable[Window], worst: Iterable[Window], pods: set[str]) -> list[Window]:

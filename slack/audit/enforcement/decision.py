@@ -15,7 +15,7 @@ from slack.audit.api.policy import AuditPolicySpec, Mode, ResizeSpec
 from slack.audit.enforcement.exemptions import Candidate, exemption
 from slack.audit.enforcement.raised_limits import Key, RaisedLimit
 from slack.audit.findings.finding import Mark, Severity
-from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts
 from slack.cluster.quantity import cpu_millis, format_cpu
 
 COOL_DOWN_SECONDS = 3600.0
@@ -48,8 +48,8 @@ class Action:
     """One thing to do to one container."""
 
     kind: ActionKind
-    pod: PodFacts
-    container: ContainerFacts
+    pod: AuditedPodFacts
+    container: AuditedContainerFacts
     from_millis: int
     to_millis: int
     dry: bool = False

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from slack.audit.api.policy import SPECIAL_NAMESPACES
 from slack.audit.enforcement.raised_limits import Key
 from slack.audit.findings.finding import Finding, Mark, Thresholds
-from slack.audit.findings.sample import Level
-from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.audit.findings.sample import CgroupLevel
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +14,8 @@ class Candidate:
     """A container with a finding, and what else decides."""
 
     finding: Finding
-    pod: PodFacts
-    container: ContainerFacts
+    pod: AuditedPodFacts
+    container: AuditedContainerFacts
     kernel_affected: bool = False
     node_cpus: int | None = None
     resize_under_way: bool = False
@@ -38,7 +38,7 @@ class Candidate:
         blamed, pod = self.finding.blamed, self.pod
         running = [container for container in pod.containers if container.sidecar or not container.init]
         alone = running == [self.container] and pod.cpu_limit_millis is None
-        return not (alone and blamed is not None and blamed.level is Level.POD)
+        return not (alone and blamed is not None and blamed.level is CgroupLevel.POD)
 
     @property
     def at_limit(self) -> bool:

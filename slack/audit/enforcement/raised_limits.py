@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts
 from slack.cluster.quantity import QuantityError, cpu_millis
 
 Key = tuple[str, str]
@@ -55,7 +55,7 @@ def write_former(former: Mapping[str, FormerLimit]) -> str | None:
     return msgspec.json.encode(dict(former)).decode() if former else None
 
 
-def adoptable(pod: PodFacts, text: str, now: float) -> dict[str, FormerLimit]:
+def adoptable(pod: AuditedPodFacts, text: str, now: float) -> dict[str, FormerLimit]:
     """Return what may be taken over from an annotation that anybody may have written.
 
     An entry is taken over if the limit in force is the one that it calls raised, and the former limit is below that: to
@@ -81,8 +81,8 @@ def _is_usable(former: FormerLimit) -> bool:
 class RaisedLimit:
     """A container that the record names, with its limit as the pod has it now."""
 
-    pod: PodFacts
-    container: ContainerFacts
+    pod: AuditedPodFacts
+    container: AuditedContainerFacts
     former: FormerLimit
 
     @property

@@ -7,7 +7,7 @@ not above them, so a pod is found both ways.
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 
 V = TypeVar("V")
 
@@ -15,19 +15,19 @@ V = TypeVar("V")
 class Ancestors(Generic[V]):
     """Values of some targets, to be found from the targets below them."""
 
-    def __init__(self, items: Iterable[tuple[Target, V]]) -> None:
+    def __init__(self, items: Iterable[tuple[CgroupTarget, V]]) -> None:
         self._by_path: dict[tuple[str, str], V] = {}
         self._pods: dict[tuple[str, str, str], V] = {}
         for target, value in items:
             self._by_path[target.key] = value
-            if target.level is Level.POD:
+            if target.level is CgroupLevel.POD:
                 for pod in _pod_keys(target):
                     self._pods[pod] = value
 
-    def of(self, target: Target) -> Iterator[V]:
+    def of(self, target: CgroupTarget) -> Iterator[V]:
         """Values of the levels above `target`, the nearest first."""
         found: list[V] = []
-        if target.level is Level.CONTAINER:
+        if target.level is CgroupLevel.CONTAINER:
             found.extend(self._pods[pod] for pod in _pod_keys(target) if pod in self._pods)
         found.extend(
             self._by_path[target.node, path] for path in _above(target.path) if (target.node, path) in self._by_path
@@ -39,7 +39,7 @@ class Ancestors(Generic[V]):
                 yield value
 
 
-def _pod_keys(target: Target) -> list[tuple[str, str, str]]:
+def _pod_keys(target: CgroupTarget) -> list[tuple[str, str, str]]:
     keys = []
     if target.pod_uid:
         keys.append((target.node, "", target.pod_uid))

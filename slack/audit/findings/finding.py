@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
-from slack.audit.findings.sample import Target
+from slack.audit.findings.sample import CgroupTarget
 from slack.audit.findings.window import Window
 
 
@@ -73,7 +73,7 @@ class Finding:
     limit_cores: float | None
     lost_cores: float | None
     """CPU time that it wanted and did not get, a second."""
-    blamed: Target | None
+    blamed: CgroupTarget | None
     """Whose quota it is; None when nothing was throttled, or when the level above that did it was not seen."""
     counted_cores: float = 0.0
     """The part of `lost_cores` that its own quota took, and no quota below it at the same moment: what findings are

@@ -10,8 +10,8 @@ from array import array
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from slack.audit.findings.sample import Sample, Sampled, Target
-from slack.audit.findings.window import State, Windows, compare, window_between
+from slack.audit.findings.sample import CgroupTarget, Sample, Sampled
+from slack.audit.findings.window import Windows, WindowState, compare, window_between
 
 WINDOWS: Mapping[str, float] = MappingProxyType({"1m": 60.0, "5m": 300.0, "1h": 3600.0})
 """Seconds of each window, by the name that metrics, reports and policies use."""
@@ -57,7 +57,7 @@ class _Marks:
             del self.times[:keep]
             del self._values[: keep * _INTEGERS]
 
-    def oldest(self, target: Target) -> Sample:
+    def oldest(self, target: CgroupTarget) -> Sample:
         return _sample(target, self.times[0], self._values[:_INTEGERS])
 
 
@@ -113,7 +113,7 @@ class History:
             if ring is None:
                 ring = self._rings[key] = _Ring(sample, len(self._lengths))
             elif sample.at_seconds > ring.newest.at_seconds:
-                anew = _fell(ring.newest, sample) and window_between(ring.newest, sample).state is State.RESET
+                anew = _fell(ring.newest, sample) and window_between(ring.newest, sample).state is WindowState.RESET
                 ring.before_reset = ring.newest if anew else None
                 ring.newest = sample
                 if anew:
@@ -133,7 +133,7 @@ class History:
             if now - times[0] > length:
                 marks.drop_before(now - length)
 
-    def use_cores(self, target: Target, name: str) -> float | None:
+    def use_cores(self, target: CgroupTarget, name: str) -> float | None:
         """Return the CPU time that a cgroup used a second over a window; None where nobody knows."""
         ring = self._rings.get(target.key)
         if ring is None:
@@ -177,7 +177,7 @@ def _numbers(sample: Sample) -> tuple[int, ...]:
     return *numbers, *(_NONE if number is None else number for number in optional)
 
 
-def _sample(target: Target, at_seconds: float, values: "array[int]") -> Sample:
+def _sample(target: CgroupTarget, at_seconds: float, values: "array[int]") -> Sample:
     period_us, periods, throttled, throttled_ns, *optional = values
     quota_us, usage_ns, inherited_ns, burst_us, bursts, waiting_ns, stalled_ns = (
         None if number == _NONE else number for number in optional

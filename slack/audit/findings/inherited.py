@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from slack.audit.findings.ancestors import Ancestors
 from slack.audit.findings.finding import Finding, Mark, Severity, Thresholds, between, many_threads, severity_of, share
-from slack.audit.findings.sample import Level
-from slack.audit.findings.window import LEAST_PERIODS, State, Window
+from slack.audit.findings.sample import CgroupLevel
+from slack.audit.findings.window import LEAST_PERIODS, Window, WindowState
 
 _LEAST_SECONDS = 0.9 * LEAST_PERIODS * 0.1
 """What an unseen level's quota did is judged by time alone: as long as `LEAST_PERIODS` of the usual period, nearly."""
@@ -19,9 +19,9 @@ _LEAST_SECONDS = 0.9 * LEAST_PERIODS * 0.1
 def with_what_is_above(finding: Finding, above: Ancestors[Finding], cpus: float, limits: Thresholds) -> Finding:
     """Add the time in which a cgroup with processes stood still for the quota of a level above."""
     window = finding.window
-    if window.target.level not in (Level.CONTAINER, Level.OTHER) or window.seconds <= 0:
+    if window.target.level not in (CgroupLevel.CONTAINER, CgroupLevel.OTHER) or window.seconds <= 0:
         return finding
-    if window.state not in (State.MEASURED, State.TOO_FEW, State.NO_LIMIT):
+    if window.state not in (WindowState.MEASURED, WindowState.TOO_FEW, WindowState.NO_LIMIT):
         return finding
     ancestors = list(above.of(window.target))
     culprit = _culprit(ancestors)
@@ -87,7 +87,7 @@ def counted_once(findings: list[Finding], above: Ancestors[Finding]) -> list[Fin
     guessed: set[tuple[str, str]] = set()
     for finding in findings:
         window = finding.window
-        if window.target.level is not Level.CONTAINER or window.seconds <= 0:
+        if window.target.level is not CgroupLevel.CONTAINER or window.seconds <= 0:
             continue
         ancestors = list(above.of(window.target))
         culprit = _culprit(ancestors)

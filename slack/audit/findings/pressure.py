@@ -16,11 +16,11 @@ from dataclasses import replace
 
 from slack.audit.findings.ancestors import Ancestors
 from slack.audit.findings.finding import Finding, share
-from slack.audit.findings.window import State
+from slack.audit.findings.window import WindowState
 
 CROWDED = 0.1
 """A neighbours' share from which on it is worth a word."""
-_WITH_FIGURES = frozenset({State.MEASURED, State.TOO_FEW, State.NO_LIMIT})
+_WITH_FIGURES = frozenset({WindowState.MEASURED, WindowState.TOO_FEW, WindowState.NO_LIMIT})
 
 
 def with_pressure(finding: Finding, above: Ancestors[Finding]) -> Finding:

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 
-class Level(StrEnum):
+class CgroupLevel(StrEnum):
     """Where in the tree a cgroup is; a quota at any of these stops all that is below."""
 
     NODE = "node"
@@ -26,10 +26,10 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CgroupTarget:
     """Which cgroup. Names are '' until somebody who knows them has told."""
 
-    level: Level
+    level: CgroupLevel
     path: str
     """From the root of the hierarchy, such as /kubepods/burstable/pod4c1f.../3a9b...; a source without paths makes one
     of the names, which is as stable."""
@@ -53,7 +53,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     No dataclass, as thousands are made each time; `msgspec.structs.replace` makes a changed one.
     """
 
-    target: Target
+    target: CgroupTarget
     at_seconds: float
     """When they were read, by a clock that is the same for all samples of the source (a series' own time stamp)."""
     quota_us: int | None
@@ -94,7 +94,7 @@ class ReadError(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class CgroupNodeFacts:
     """What must be known of a node to judge its cgroups."""
 
     cpus: int | None
@@ -112,15 +112,15 @@ class Sampled:
     """All that one call of `sample()` found."""
 
     samples: tuple[Sample, ...]
-    nodes: Mapping[str, NodeFacts]
-    """By `Target.node`."""
+    nodes: Mapping[str, CgroupNodeFacts]
+    """By `CgroupTarget.node`."""
     troubles: Mapping[ReadError, int] = field(default_factory=dict)
     """How many cgroups (of remote sources: nodes or series) are not, or not wholly, in `samples`, and why."""
     examples: Mapping[ReadError, str] = field(default_factory=dict)
     """One of each: the file or node, and what is wrong with it."""
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """The walker, cAdvisor or Prometheus."""
 
     def sample(self) -> Sampled:

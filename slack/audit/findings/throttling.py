@@ -13,8 +13,8 @@ from slack.audit.findings.ancestors import Ancestors
 from slack.audit.findings.finding import Finding, Mark, Severity, Thresholds, between, many_threads, severity_of, share
 from slack.audit.findings.inherited import counted_once, with_what_is_above
 from slack.audit.findings.pressure import with_pressure
-from slack.audit.findings.sample import NodeFacts, Target
-from slack.audit.findings.window import State, Window
+from slack.audit.findings.sample import CgroupNodeFacts, CgroupTarget
+from slack.audit.findings.window import Window, WindowState
 
 
 def lost_cores_total(findings: Iterable[Finding]) -> float:
@@ -23,7 +23,7 @@ def lost_cores_total(findings: Iterable[Finding]) -> float:
 
 
 def judge(
-    windows: Iterable[Window], nodes: Mapping[str, NodeFacts], thresholds: Thresholds | None = None
+    windows: Iterable[Window], nodes: Mapping[str, CgroupNodeFacts], thresholds: Thresholds | None = None
 ) -> tuple[Finding, ...]:
     """Return a finding for every window, the worst first, then by path.
 
@@ -42,7 +42,7 @@ def _harm(finding: Finding) -> tuple[float, float, float, str, str]:
     return -finding.severity, -finding.counted_cores, -(finding.lost_cores or 0.0), target.path, target.node
 
 
-def _cpus(nodes: Mapping[str, NodeFacts], target: Target) -> float:
+def _cpus(nodes: Mapping[str, CgroupNodeFacts], target: CgroupTarget) -> float:
     facts = nodes.get(target.node)
     return float(facts.cpus) if facts is not None and facts.cpus and facts.cpus > 0 else math.inf
 
@@ -54,7 +54,7 @@ def _of_its_own_quota(window: Window, cpus: float, limits: Thresholds) -> Findin
     plain = Finding(
         window, Severity.NONE, frozenset(), None, None, None, None, use_cores, limit_cores, lost_cores=None, blamed=None
     )
-    if window.state is not State.MEASURED or limit_cores is None or window.seconds <= 0 or window.periods <= 0:
+    if window.state is not WindowState.MEASURED or limit_cores is None or window.seconds <= 0 or window.periods <= 0:
         return plain
     period_seconds, throttled_seconds = window.period_us / 1e6, window.throttled_ns / 1e9
     stop_each = throttled_seconds / window.throttled if window.throttled > 0 else 0.0

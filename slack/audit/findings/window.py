@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slack.audit.findings.sample import NodeFacts, ReadError, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupNodeFacts, CgroupTarget, ReadError, Sample, Sampled
 
 LEAST_PERIODS = 100
 """Fewer enforcement periods mean nothing: an idle sidecar has three in a minute, one of them throttled."""
@@ -21,7 +21,7 @@ _LEAST_SECONDS = 0.001
 """Two readings closer than this are one: rates over less are noise."""
 
 
-class State(StrEnum):
+class WindowState(StrEnum):
     """What a window can say."""
 
     MEASURED = "measured"
@@ -42,8 +42,8 @@ class Window:
     The states with figures are MEASURED, TOO_FEW (too few for a verdict) and NO_LIMIT (use, and what an ancestor did).
     """
 
-    target: Target
-    state: State
+    target: CgroupTarget
+    state: WindowState
     seconds: float
     """Wall time between the two samples of this very cgroup, by their own time stamps; 0 when it did not pass."""
     quota_us: int | None
@@ -75,7 +75,7 @@ class Windows:
     """All windows between two results of one source."""
 
     windows: tuple[Window, ...]
-    nodes: Mapping[str, NodeFacts]
+    nodes: Mapping[str, CgroupNodeFacts]
     troubles: Mapping[ReadError, int]
     """The larger count of the two samples: what cannot be read now could not be read before, mostly."""
     examples: Mapping[ReadError, str]
@@ -95,10 +95,12 @@ def compare(before: Sampled, after: Sampled, *, least_periods: int = LEAST_PERIO
     """
     old, new = _latest(before.samples), _latest(after.samples)
     windows = [
-        window_between(old[key], sample, least_periods=least_periods) if key in old else _alone(sample, State.APPEARED)
+        window_between(old[key], sample, least_periods=least_periods)
+        if key in old
+        else _alone(sample, WindowState.APPEARED)
         for key, sample in new.items()
     ]
-    windows.extend(_alone(sample, State.GONE) for key, sample in old.items() if key not in new)
+    windows.extend(_alone(sample, WindowState.GONE) for key, sample in old.items() if key not in new)
     troubles = {
         trouble: max(before.troubles.get(trouble, 0), after.troubles.get(trouble, 0))
         for trouble in (*after.troubles, *(trouble for trouble in before.troubles if trouble not in after.troubles))
@@ -119,14 +121,16 @@ def window_between(before: Sample, after: Sample, *, least_periods: int = LEAST_
     """
     seconds = after.at_seconds - before.at_seconds
     if not math.isfinite(seconds) or seconds < _LEAST_SECONDS:
-        return _alone(after, State.TOO_FEW if has_quota(after.quota_us, after.period_us) else State.NO_LIMIT)
+        return _alone(
+            after, WindowState.TOO_FEW if has_quota(after.quota_us, after.period_us) else WindowState.NO_LIMIT
+        )
     if _began_anew(before, after):
-        return _alone(after, State.RESET, seconds)
+        return _alone(after, WindowState.RESET, seconds)
     periods = after.periods - before.periods
     if not has_quota(after.quota_us, after.period_us):
-        state = State.NO_LIMIT
+        state = WindowState.NO_LIMIT
     else:
-        state = State.TOO_FEW if periods < least_periods else State.MEASURED
+        state = WindowState.TOO_FEW if periods < least_periods else WindowState.MEASURED
     return Window(
         target=after.target,
         state=state,
@@ -155,7 +159,7 @@ def _latest(samples: Iterable[Sample]) -> dict[tuple[str, str], Sample]:
     return latest
 
 
-def _alone(sample: Sample, state: State, seconds: float = 0.0) -> Window:
+def _alone(sample: Sample, state: WindowState, seconds: float = 0.0) -> Window:
     return Window(sample.target, state, seconds, sample.quota_us, sample.period_us, burst_us=sample.burst_us)
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from slack.audit.advice.rules import Advice, Facts, advise
 from slack.audit.findings.finding import Finding, Severity
-from slack.audit.findings.sample import Level, Sampled
+from slack.audit.findings.sample import CgroupLevel, Sampled
 from slack.audit.findings.throttling import judge
-from slack.audit.findings.window import State, Windows, compare
+from slack.audit.findings.window import Windows, WindowState, compare
 from slack.audit.kernel.quota_bugs import KernelVerdict, kernel_verdict
 from slack.audit.results.source_kind import SourceKind
 
@@ -55,7 +55,7 @@ class FindingFilter:
     namespace: str | None = None
     pod: str | None = None
     """Its name, or how its uid begins."""
-    level: Level | None = None
+    level: CgroupLevel | None = None
     nodes: tuple[str, ...] = ()
     everything: bool = False
     """Fine ones and those without figures too."""
@@ -130,9 +130,9 @@ def counts_by_verdict(findings: tuple[Finding, ...]) -> dict[str, int]:
     """Count findings: by severity where there are figures, else by why there are none."""
     counts: Counter[str] = Counter()
     for finding in findings:
-        judged = finding.window.state is State.MEASURED or finding.severity is not Severity.NONE
+        judged = finding.window.state is WindowState.MEASURED or finding.severity is not Severity.NONE
         counts[_SEVERITIES[finding.severity] if judged else str(finding.window.state)] += 1
-    order = [*_SEVERITIES.values(), *(str(state) for state in State)]
+    order = [*_SEVERITIES.values(), *(str(state) for state in WindowState)]
     return {name: counts[name] for name in order if counts[name]}
 
 

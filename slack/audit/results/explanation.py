@@ -5,15 +5,15 @@ from math import ceil
 
 from slack.audit.findings.finding import Finding, Severity
 from slack.audit.findings.period_shape import PeriodShape, period_shape
-from slack.audit.findings.sample import Level, NodeFacts
-from slack.audit.findings.window import State
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts
+from slack.audit.findings.window import WindowState
 from slack.audit.results.audit_result import AuditResult
 
 _LEAST_THREADS_SHOWN = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class CgroupExplanation:
     """What there is to tell of one cgroup."""
 
     result: AuditResult
@@ -35,10 +35,10 @@ class Explanation:
     @property
     def unjudged(self) -> str | None:
         """Why nothing can be said of the governing quota, such as too few periods; None when something can."""
-        if self.governing is None or self.governing.window.state is State.MEASURED:
+        if self.governing is None or self.governing.window.state is WindowState.MEASURED:
             return None
         window = self.governing.window
-        if window.state is State.TOO_FEW:
+        if window.state is WindowState.TOO_FEW:
             return f"too few periods to judge ({window.throttled:,} of {window.periods:,} were throttled)"
         return f"no figures to judge by ({window.state})"
 
@@ -52,7 +52,7 @@ class Explanation:
 
 def explain_finding(
     result: AuditResult, subject: Finding, threads: int | None, *, pods: int = 1, nearest_of: str | None = None
-) -> Explanation:
+) -> CgroupExplanation:
     """Return what there is to tell about a finding.
 
     Args:
@@ -65,13 +65,13 @@ def explain_finding(
     levels = _levels(result, subject)
     governing = _governing(levels, subject)
     if governing is None:
-        return Explanation(result, subject, levels, None, None, False, threads, pods, nearest_of)
-    facts = result.windows.nodes.get(subject.window.target.node, NodeFacts(None))
+        return CgroupExplanation(result, subject, levels, None, None, False, threads, pods, nearest_of)
+    facts = result.windows.nodes.get(subject.window.target.node, CgroupNodeFacts(None))
     measured = governing.busy_cpus if governing.window.throttled else None
     busy = measured or _busy_if_all_ran(governing, facts, threads)
     window = governing.window
     shape = period_shape(window.quota_us or 0, window.period_us, busy, window.burst_us or 0)
-    return Explanation(result, subject, levels, governing, shape, measured is None, threads, pods, nearest_of)
+    return CgroupExplanation(result, subject, levels, governing, shape, measured is None, threads, pods, nearest_of)
 
 
 def _levels(result: AuditResult, subject: Finding) -> tuple[Finding, ...]:
@@ -82,7 +82,7 @@ def _levels(result: AuditResult, subject: Finding) -> tuple[Finding, ...]:
         finding for finding in same if _contains(finding.window.target.path, path) and finding.window.target.path != "/"
     ]
     below = [finding for finding in same if _contains(path, finding.window.target.path)] if path != "/" else []
-    below = [finding for finding in below if finding.window.target.level is Level.CONTAINER]
+    below = [finding for finding in below if finding.window.target.level is CgroupLevel.CONTAINER]
     return (*sorted(above, key=_depth), subject, *sorted(below, key=lambda finding: finding.window.target.path))
 
 
@@ -109,7 +109,7 @@ def _limit(finding: Finding) -> float:
     return (finding.window.quota_us or 0) / finding.window.period_us
 
 
-def _busy_if_all_ran(governing: Finding, facts: NodeFacts, threads: int | None) -> float:
+def _busy_if_all_ran(governing: Finding, facts: CgroupNodeFacts, threads: int | None) -> float:
     """Return how many CPUs could be busy at once: as many as there are threads and CPUs; else just too many."""
     bounds = [bound for bound in (facts.cpus, threads) if bound]
     return float(min(bounds)) if bounds else float(ceil(_limit(governing)) + _LEAST_THREADS_SHOWN)

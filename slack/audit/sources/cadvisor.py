@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slack.audit.findings.sample import Level, ReadError, Sample, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget, ReadError, Sample
 from slack.audit.sources.exposition import InvalidSampleLine, Lines, Point, count, labels, nanoseconds, point, positive
 from slack.audit.sources.series_labels import by_names, label, target_of
 
@@ -59,7 +59,7 @@ class Scraped:
 class _Row:
     """One cgroup while its series come in, family by family."""
 
-    target: Target | None
+    target: CgroupTarget | None
     """None for a pod's sandbox."""
     values: dict[str, int] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class _Row:
     """When the counters were read; specifications carry no time."""
 
 
-class Scrape:
+class CadvisorScrape:
     """One scrape, read while it comes: what is kept is a row a cgroup.
 
     >>> scrape = Scrape("node-1", at_seconds=1700000000.0)
@@ -81,7 +81,7 @@ class Scrape:
         """Begin.
 
         Args:
-            node: What `Target.node` says.
+            node: What `CgroupTarget.node` says.
             at_seconds: When the scrape was made (Unix): the time of series without one of their own.
         """
         self._node = node
@@ -160,7 +160,7 @@ class Scrape:
         return row
 
     def _samples(self) -> Iterable[Sample]:
-        seen: set[tuple[Level, str, str]] = set()
+        seen: set[tuple[CgroupLevel, str, str]] = set()
         for row in self._rows.values():
             if row.target is None:
                 continue
@@ -172,17 +172,17 @@ class Scrape:
                 if missing:
                     self._bad(f"{row.target.path}: no {', '.join(missing)} beside its other series")
                     continue
-            elif row.target.level is Level.OTHER:
+            elif row.target.level is CgroupLevel.OTHER:
                 continue  # a systemd unit without a quota
-            if row.target.pod_uid and row.target.level is not Level.OTHER:
+            if row.target.pod_uid and row.target.level is not CgroupLevel.OTHER:
                 seen.add(same)
             yield self._sample(row.target, row)
 
-    def _sample(self, target: Target, row: _Row) -> Sample:
+    def _sample(self, target: CgroupTarget, row: _Row) -> Sample:
         values = row.values
         usage = row.usage.get("total", sum(row.usage.values())) if row.usage else None
         # A kubelet on cgroup v1 tells 0 of everybody: who never waited has told nothing.
-        waited = target.level is Level.CONTAINER and bool(values.get("waiting_ns")) and self._hierarchy() != "v1"
+        waited = target.level is CgroupLevel.CONTAINER and bool(values.get("waiting_ns")) and self._hierarchy() != "v1"
         stamps = (row.stamps[name] for name in ("periods", "total", *row.usage) if name in row.stamps)
         return Sample(
             target,
@@ -214,6 +214,6 @@ class Scrape:
 
 def scraped(body: bytes, node: str = "", at_seconds: float = 0.0) -> Scraped:
     """Read a whole body at once."""
-    scrape = Scrape(node, at_seconds)
+    scrape = CadvisorScrape(node, at_seconds)
     scrape.feed(body)
     return scrape.finish()

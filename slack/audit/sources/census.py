@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 from slack.audit.sources.cgroup import (
     LIMIT_FILES,
     Cgroup,
-    Limits,
-    Place,
+    CgroupLimits,
+    CgroupPlace,
     is_unlimited,
     limits_of,
     other_files,
@@ -37,8 +37,8 @@ class _Known:
 
     directory: Directory
     path: str
-    target: Target | None
-    place: Place
+    target: CgroupTarget | None
+    place: CgroupPlace
     above: str
     """The path of the cgroup above; '' for the top."""
     cgroup: Cgroup | None = None
@@ -71,7 +71,7 @@ class Census:
         self._usage_top: int | None = None
         """Open while listing."""
         self._visited: list[tuple[Directory, float, Gathered]] = []
-        self._alike: dict[tuple[Read | None, ...], Limits] = {}
+        self._alike: dict[tuple[Read | None, ...], CgroupLimits] = {}
         """Limits of this listing by what their files say: most pods have the same few."""
         self._listing = Listing(mounts.cpu.directory, self._visit, self._cannot_list)
 
@@ -139,7 +139,7 @@ class Census:
         apart = f"{usage.directory}{directory.path}" if usage is not None and not cpu.is_v2 else None
         unified = self._mounts.unified
         waits = f"{unified.directory}{directory.path}" if unified is not None and unified.root == cpu.root else None
-        place = Place(cpu.directory + directory.path, apart, cpu.is_v2, waits)
+        place = CgroupPlace(cpu.directory + directory.path, apart, cpu.is_v2, waits)
         path = printable(cpu.root.rstrip("/") + directory.path or "/")
         above = (path.rpartition("/")[0] or "/") if directory.path else ""
         known = self._known.get(above)
@@ -150,7 +150,7 @@ class Census:
         for known in reversed(self._known.values()):
             if known.target is None:
                 continue
-            if known.target.level is not Level.OTHER:
+            if known.target.level is not CgroupLevel.OTHER:
                 wanted.add(known.path)
             elif known.path in wanted or self._may_have_quota(known):
                 wanted.update((known.path, known.above) if known.above else (known.path,))
@@ -216,9 +216,9 @@ class Census:
         if target is None:
             return
         limits = self._limits(known, known.files)
-        if target.level is Level.NODE and limits is not None and limits.quota_us is not None:
+        if target.level is CgroupLevel.NODE and limits is not None and limits.quota_us is not None:
             # A machine's root has none: a container that sees itself as the root (a cgroup namespace).
-            target = replace(target, level=Level.OTHER)
+            target = replace(target, level=CgroupLevel.OTHER)
         cgroup, is_new = known.cgroup, known.cgroup is None
         if cgroup is None:
             cgroup = known.cgroup = Cgroup(target, known.place, self._descriptors)
@@ -236,7 +236,7 @@ class Census:
             path = self._known[path].above if path in self._known else ""
         return self.cgroups.get(path)
 
-    def _limits(self, known: _Known, files: Gathered) -> Limits | None:
+    def _limits(self, known: _Known, files: Gathered) -> CgroupLimits | None:
         contents = tuple(map(files.get, LIMIT_FILES[known.place.is_v2]))
         if (alike := self._alike.get(contents)) is not None:
             return alike
@@ -246,7 +246,7 @@ class Census:
             self._alike[contents] = limits
         return limits
 
-    def _worked_out(self, known: _Known, files: Gathered) -> Limits | None:
+    def _worked_out(self, known: _Known, files: Gathered) -> CgroupLimits | None:
         def report(file: str, error: OSError | Malformed) -> None:
             self.troubles.append((known.path, f"{known.place.directory}/{file}", error))
 

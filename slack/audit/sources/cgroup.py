@@ -4,7 +4,7 @@ import errno
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from slack.audit.findings.sample import Level, Sample, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget, Sample
 from slack.audit.sources import cpustat
 from slack.audit.sources.cpustat import CpuStat, Malformed
 from slack.audit.sources.descriptors import Descriptors, Gathered, KeptFile, Read, content_of
@@ -27,7 +27,7 @@ class Fetched(NamedTuple):
     pressure: Read | None
 
 
-class Limits(NamedTuple):
+class CgroupLimits(NamedTuple):
     """What is set, not counted."""
 
     quota_us: int | None
@@ -37,7 +37,7 @@ class Limits(NamedTuple):
     """v2: whether the cpu controller is on for this cgroup; without it there is only the time used."""
 
 
-class Place(NamedTuple):
+class CgroupPlace(NamedTuple):
     """Where the files of a cgroup are."""
 
     directory: str
@@ -86,7 +86,7 @@ def quota_of(files: Gathered, *, is_v2: bool) -> int | None:
     return found.quota_us if found else None
 
 
-def limits_of(files: Gathered, report: ReportProblem, *, is_v2: bool) -> Limits:
+def limits_of(files: Gathered, report: ReportProblem, *, is_v2: bool) -> CgroupLimits:
     """Return what is set. What is not needed to judge is None when it could not be read, and told.
 
     Raises:
@@ -96,14 +96,14 @@ def limits_of(files: Gathered, report: ReportProblem, *, is_v2: bool) -> Limits:
     if is_v2:
         found = _max_of(files)
         if found is None:
-            return Limits(None, has_controller=False)
+            return CgroupLimits(None, has_controller=False)
         burst = _optional("cpu.max.burst", files, report) if found.quota_us is not None else None
-        return Limits(found.quota_us, found.period_us, burst)
+        return CgroupLimits(found.quota_us, found.period_us, burst)
     quota = quota_of(files, is_v2=False)
     if quota is None:
-        return Limits(None)
+        return CgroupLimits(None)
     period = cpustat.parse_period_v1(content_of(files, "cpu.cfs_period_us"))
-    return Limits(quota, period, _optional("cpu.cfs_burst_us", files, report))
+    return CgroupLimits(quota, period, _optional("cpu.cfs_burst_us", files, report))
 
 
 def _max_of(files: Gathered) -> cpustat.CpuMax | None:
@@ -135,9 +135,9 @@ class Cgroup:
         *("above", "ever", "limits", "moved", "target"),
     )
 
-    def __init__(self, target: Target, place: Place, descriptors: Descriptors) -> None:
+    def __init__(self, target: CgroupTarget, place: CgroupPlace, descriptors: Descriptors) -> None:
         self.target = target
-        self.limits: Limits | None = None
+        self.limits: CgroupLimits | None = None
         self._place = place
         parse = cpustat.parse_stat_v2 if place.is_v2 else cpustat.parse_stat_v1
         self._stat: KeptFile[CpuStat] = KeptFile(f"{place.directory}/cpu.stat", parse, descriptors)
@@ -156,7 +156,7 @@ class Cgroup:
         self.moved = False
         """Whether it may have stood still between the last two samples."""
 
-    def set_limits(self, limits: Limits | None) -> None:
+    def set_limits(self, limits: CgroupLimits | None) -> None:
         """Take what was read at a listing, None if it could not be.
 
         Files that were not there are looked for again: a v2 cgroup may have been given the cpu controller.
@@ -175,7 +175,7 @@ class Cgroup:
         if (
             self._pressure is None
             and self._place.pressure_directory is not None
-            and self.target.level is Level.CONTAINER
+            and self.target.level is CgroupLevel.CONTAINER
         ):
             pressure = f"{self._place.pressure_directory}/{PRESSURE_FILE}"
             self._pressure = KeptFile(pressure, cpustat.parse_pressure, self._descriptors)

@@ -9,7 +9,7 @@ with the root's name in front of each. A node in a container (kind) has the oute
 import re
 from typing import NamedTuple
 
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 
 _QOS = ("burstable", "besteffort")
 _KUBEPODS = re.compile(r"(?:.+-)?kubepods(?:\.slice)?")
@@ -39,7 +39,7 @@ _ECS_ID = re.compile(r"[0-9a-f]{32}-[0-9]+")
 class CgroupName(NamedTuple):
     """What a path says."""
 
-    level: Level
+    level: CgroupLevel
     pod_uid: str = ""
     """As the API has it, with dashes; of a static pod the hash of its manifest."""
     container_id: str = ""
@@ -56,7 +56,7 @@ def name_of(path: str) -> CgroupName | None:
     """
     parts = [part for part in path.split("/") if part]
     if not parts:
-        return CgroupName(Level.NODE)
+        return CgroupName(CgroupLevel.NODE)
     if ("-conmon-" in path or "kata_overhead" in path) and any(part.startswith(_MONITORS) for part in parts):
         return None
     # The outermost one: below its own cgroup a container may make any names, those of other pods too.
@@ -72,41 +72,41 @@ def name_of(path: str) -> CgroupName | None:
         runtime = _RUNTIMES.get(parts[-2], "")
     if not runtime and parts[0] == "ecs" and len(parts) > 2 and (container_id or _ECS_ID.fullmatch(parts[-1])):
         container_id, runtime = parts[-1], "docker"  # the ECS agent: /ecs/TASK/CONTAINER
-    return CgroupName(Level.OTHER, "", container_id if runtime else "", runtime)
+    return CgroupName(CgroupLevel.OTHER, "", container_id if runtime else "", runtime)
 
 
-def target_of(path: str, node: str = "", above: Target | None = None) -> Target | None:
+def target_of(path: str, node: str = "", above: CgroupTarget | None = None) -> CgroupTarget | None:
     """Return the cgroup of this path with all that the path says; None as `name_of`.
 
     `above`, the one that it is directly in, saves work: most cgroups of a node are containers in a pod.
     """
-    if above is not None and above.level is Level.POD:
+    if above is not None and above.level is CgroupLevel.POD:
         part = path.rpartition("/")[2]
         if part.startswith(_MONITORS):
             return None
-        return Target(Level.CONTAINER, path, node, above.pod_uid, _container(part)[0] or part)
+        return CgroupTarget(CgroupLevel.CONTAINER, path, node, above.pod_uid, _container(part)[0] or part)
     name = name_of(path)
     if name is None:
         return None
-    return Target(name.level, path, node, pod_uid=name.pod_uid, container_id=name.container_id)
+    return CgroupTarget(name.level, path, node, pod_uid=name.pod_uid, container_id=name.container_id)
 
 
 def _in_colons(parts: list[str]) -> CgroupName:
     """Return the name of a container whose directory says pod, runtime and id, and of what is below it."""
     found = _COLONS.fullmatch(parts[0])
     assert found is not None
-    level = Level.CONTAINER if len(parts) == 1 else Level.OTHER
+    level = CgroupLevel.CONTAINER if len(parts) == 1 else CgroupLevel.OTHER
     return CgroupName(level, found["uid"].replace("_", "-"), found["id"], _RUNTIMES.get(found["prefix"], ""))
 
 
 def _in_kubepods(parts: list[str]) -> CgroupName:
     """Return the name of what is below a kubepods."""
     if not parts:
-        return CgroupName(Level.KUBEPODS)
+        return CgroupName(CgroupLevel.KUBEPODS)
     if parts[0] in _QOS or _QOS_SLICE(parts[0]):
         parts = parts[1:]
         if not parts:
-            return CgroupName(Level.QOS)
+            return CgroupName(CgroupLevel.QOS)
     if _COLONS.fullmatch(parts[0]):
         return _in_colons(parts)
     if found := _POD(parts[0]):
@@ -114,12 +114,14 @@ def _in_kubepods(parts: list[str]) -> CgroupName:
     elif found := _POD_SLICE(parts[0]):
         uid = found["uid"].replace("_", "-")
     else:
-        return CgroupName(Level.OTHER)
+        return CgroupName(CgroupLevel.OTHER)
     if len(parts) == 1:
-        return CgroupName(Level.POD, uid)
+        return CgroupName(CgroupLevel.POD, uid)
     container_id, runtime = _container(parts[1])
     # Deeper ones are the container's own: crun's /container, or what systemd in a container makes.
-    return CgroupName(Level.CONTAINER if len(parts) == 2 else Level.OTHER, uid, container_id or parts[1], runtime)
+    return CgroupName(
+        CgroupLevel.CONTAINER if len(parts) == 2 else CgroupLevel.OTHER, uid, container_id or parts[1], runtime
+    )
 
 
 def _container(part: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from slack.audit.sources.pod_objects import Metadata
+from slack.audit.sources.pod_objects import AuditedMetadata
 from slack.cluster.quantity import QuantityError, thousandths
 
 
@@ -16,10 +16,10 @@ class _Status(msgspec.Struct, rename="camel", gc=False):
     node_info: _NodeInfo | None = None
 
 
-class Node(msgspec.Struct, gc=False):
+class AuditedNode(msgspec.Struct, gc=False):
     """v1 Node."""
 
-    metadata: Metadata
+    metadata: AuditedMetadata
     status: _Status | None = None
 
     @property

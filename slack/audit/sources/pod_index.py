@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import msgspec
 
-from slack.audit.findings.sample import Level, Target
-from slack.audit.sources.pod_objects import Pod
-from slack.audit.sources.pods import ContainerFacts, PodFacts, bare_container_id, facts_of_pod
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
+from slack.audit.sources.pod_objects import AuditedPod
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts, bare_container_id, facts_of_pod
 from slack.cluster.labels import ANNOTATION_STATIC_POD
 
 _SHARED = 32_768
@@ -22,14 +22,14 @@ class PodNames:
     'api'
     """
 
-    def __init__(self, pods: Iterable[Pod] = ()) -> None:
-        self._by_uid: dict[str, PodFacts] = {}
-        self._by_other_uid: dict[str, PodFacts] = {}
+    def __init__(self, pods: Iterable[AuditedPod] = ()) -> None:
+        self._by_uid: dict[str, AuditedPodFacts] = {}
+        self._by_other_uid: dict[str, AuditedPodFacts] = {}
         """Static pods, by the uid in their cgroup's path. Whoever may write a pod may claim any uid in an annotation:
         the mirror that a kubelet made takes precedence, and a pod's own uid is never another's."""
-        self._by_container: dict[str, PodFacts] = {}
-        self._by_name: dict[tuple[str, str], PodFacts] = {}
-        self._shared: dict[ContainerFacts, ContainerFacts] = {}
+        self._by_container: dict[str, AuditedPodFacts] = {}
+        self._by_name: dict[tuple[str, str], AuditedPodFacts] = {}
+        self._shared: dict[AuditedContainerFacts, AuditedContainerFacts] = {}
         for pod in pods:
             self.put(pod)
 
@@ -37,7 +37,7 @@ class PodNames:
         """Return how many pods are known."""
         return len(self._by_uid)
 
-    def put(self, pod: Pod) -> PodFacts:
+    def put(self, pod: AuditedPod) -> AuditedPodFacts:
         """Add a pod, or what it has become; returns what is kept."""
         facts = self._share(facts_of_pod(pod))
         self.drop(facts.uid)
@@ -69,25 +69,25 @@ class PodNames:
         for uid in [uid for uid in self._by_uid if uid not in wanted]:
             self.drop(uid)
 
-    def pods(self) -> Iterable[PodFacts]:
+    def pods(self) -> Iterable[AuditedPodFacts]:
         """All pods, in the order in which they came."""
         return self._by_uid.values()
 
-    def by_uid(self, uid: str) -> PodFacts | None:
+    def by_uid(self, uid: str) -> AuditedPodFacts | None:
         """Return a pod by its uid, or by the one in its cgroup's path."""
         return self._by_uid.get(uid) or self._by_other_uid.get(uid)
 
-    def by_name(self, namespace: str, name: str) -> PodFacts | None:
+    def by_name(self, namespace: str, name: str) -> AuditedPodFacts | None:
         """Return a pod by its name."""
         return self._by_name.get((namespace, name))
 
-    def by_container_id(self, container_id: str) -> tuple[PodFacts, ContainerFacts] | None:
+    def by_container_id(self, container_id: str) -> tuple[AuditedPodFacts, AuditedContainerFacts] | None:
         """Return the pod and the container that has this id, with or without the runtime in front."""
         bare = bare_container_id(container_id)
         pod = self._by_container.get(bare)
         return (pod, pod.containers[pod.container_ids.index(bare)]) if pod is not None else None
 
-    def facts_of(self, target: Target) -> tuple[PodFacts | None, ContainerFacts | None]:
+    def facts_of(self, target: CgroupTarget) -> tuple[AuditedPodFacts | None, AuditedContainerFacts | None]:
         """Return whose cgroup it is, by container id, by pod uid, and by names where a source has nothing else."""
         if target.container_id and (found := self.by_container_id(target.container_id)):
             return found
@@ -96,7 +96,7 @@ class PodNames:
             pod = self.by_name(target.namespace, target.pod)
         return pod, pod.container(target.container) if pod and target.container else None
 
-    def _contradicts(self, target: Target) -> bool:
+    def _contradicts(self, target: CgroupTarget) -> bool:
         """Whether the names may be those of another pod: the uid in the cgroup's path counts, and of several clusters
         (their names are before those of nodes) a pod of each may have a name."""
         pod = self.by_name(target.namespace, target.pod) if target.pod else None
@@ -105,13 +105,13 @@ class PodNames:
             return "/" in target.node
         return pod is not None and uid not in (pod.uid, pod.cgroup_uid)
 
-    def is_sandbox(self, target: Target) -> bool:
+    def is_sandbox(self, target: CgroupTarget) -> bool:
         """Say whether a cgroup in a pod's is none of its containers', all of which are known.
 
         It is that of the pod's sandbox: the pause container, and of a runtime that isolates pods all that runs in it
         (gVisor, Kata), beside empty cgroups of the containers or none.
         """
-        if target.level is not Level.CONTAINER or not target.container_id or not target.pod_uid:
+        if target.level is not CgroupLevel.CONTAINER or not target.container_id or not target.pod_uid:
             return False
         pod = self.by_uid(target.pod_uid.replace("_", "-"))
         if pod is None or target.container_id in pod.container_ids:
@@ -119,12 +119,12 @@ class PodNames:
         started = zip(pod.containers, pod.container_ids, strict=True)
         return all(container_id or container.init for container, container_id in started)
 
-    def named(self, target: Target) -> Target:
+    def named(self, target: CgroupTarget) -> CgroupTarget:
         """Return the target with its names; as it is where nobody knows them."""
         pod, container = self.facts_of(target)
         if pod is None:
             return target
-        is_container = target.level is Level.CONTAINER
+        is_container = target.level is CgroupLevel.CONTAINER
         return replace(
             target,
             namespace=pod.namespace,
@@ -133,14 +133,14 @@ class PodNames:
             pod_uid=target.pod_uid or pod.cgroup_uid,
         )
 
-    def _share(self, facts: PodFacts) -> PodFacts:
+    def _share(self, facts: AuditedPodFacts) -> AuditedPodFacts:
         if len(self._shared) > _SHARED:
             self._shared.clear()
         shared = tuple(self._shared.setdefault(container, container) for container in facts.containers)
         return msgspec.structs.replace(facts, containers=shared)
 
 
-def _is_mirror(pod: Pod) -> bool:
+def _is_mirror(pod: AuditedPod) -> bool:
     """Whether a kubelet shows a static pod by it: a kubelet deletes what others call a mirror."""
     marks = pod.metadata.annotations or {}
     return bool(marks.get(ANNOTATION_STATIC_POD))

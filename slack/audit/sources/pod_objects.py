@@ -39,7 +39,7 @@ else:
     _Labels = TypedDict("_Labels", {LABEL_TEMPLATE_HASH: str, LABEL_ROLLOUT_HASH: str}, total=False)
 
 
-class Metadata(_Wire):
+class AuditedMetadata(_Wire):
     """ObjectMeta as far as it is read; annotations and labels have only the keys that are."""
 
     name: str = ""
@@ -58,7 +58,7 @@ class Cpu(_Wire):
     cpu: str | int | float | None = None
 
 
-class Resources(_Wire):
+class AuditedResources(_Wire):
     """Limits and requests."""
 
     limits: Cpu | None = None
@@ -81,14 +81,14 @@ class Variable(_Wire):
     value_from: dict[str, object] | None = None
 
 
-class Container(_Wire):
+class AuditedContainer(_Wire):
     """A container or init container of a spec."""
 
     name: str = ""
     image: str | None = None
     command: list[str] | None = None
     args: list[str] | None = None
-    resources: Resources | None = None
+    resources: AuditedResources | None = None
     resize_policy: list[ResizePolicy] | None = None
     restart_policy: str | None = None
     env: list[Variable] | None = None
@@ -99,24 +99,24 @@ class Spec(_Wire):
     """spec of a pod."""
 
     node_name: str | None = None
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
-    resources: Resources | None = None
+    containers: list[AuditedContainer] | None = None
+    init_containers: list[AuditedContainer] | None = None
+    resources: AuditedResources | None = None
     """Pod-level resources (1.34+)."""
     overhead: Cpu | None = None
     """What its RuntimeClass adds to the pod's quota."""
 
 
-class ContainerStatus(_Wire):
+class AuditedContainerStatus(_Wire):
     """What the kubelet says of a container."""
 
     name: str = ""
     container_id: str | None = msgspec.field(default=None, name="containerID")
-    resources: Resources | None = None
+    resources: AuditedResources | None = None
     """What the kubelet has in force; differs from the spec while a resize is under way."""
 
 
-class Condition(_Wire):
+class AuditedPodCondition(_Wire):
     """status.conditions[]; PodResizePending and PodResizeInProgress tell of a resize."""
 
     type: str = ""
@@ -125,32 +125,32 @@ class Condition(_Wire):
     message: str | None = None
 
 
-class Status(_Wire):
+class AuditedPodStatus(_Wire):
     """status of a pod."""
 
     phase: str | None = None
     qos_class: str | None = None
-    conditions: list[Condition] | None = None
-    container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
+    conditions: list[AuditedPodCondition] | None = None
+    container_statuses: list[AuditedContainerStatus] | None = None
+    init_container_statuses: list[AuditedContainerStatus] | None = None
 
 
-class Pod(_Wire):
+class AuditedPod(_Wire):
     """v1 Pod."""
 
-    metadata: Metadata
+    metadata: AuditedMetadata
     spec: Spec | None = None
-    status: Status | None = None
+    status: AuditedPodStatus | None = None
 
 
 class _PodList(_Wire):
-    items: list[Pod] | None = None
+    items: list[AuditedPod] | None = None
 
 
 _list_decoder = msgspec.json.Decoder(_PodList)
 
 
-def decode_pods(body: bytes) -> list[Pod]:
+def decode_pods(body: bytes) -> list[AuditedPod]:
     """Decode the kubelet's /pods or a list of an API server.
 
     Raises:

@@ -7,7 +7,15 @@ import sys
 
 import msgspec
 
-from slack.audit.sources.pod_objects import Container, Cpu, Metadata, Pod, Resources, Spec, Status
+from slack.audit.sources.pod_objects import (
+    AuditedContainer,
+    AuditedMetadata,
+    AuditedPod,
+    AuditedPodStatus,
+    AuditedResources,
+    Cpu,
+    Spec,
+)
 from slack.cluster.labels import (
     ANNOTATION_CONFIG_HASH,
     ANNOTATION_LATENCY,
@@ -21,7 +29,7 @@ THREAD_VARIABLES = ("GOMAXPROCS", "JAVA_TOOL_OPTIONS", "UV_THREADPOOL_SIZE", "WE
 _LONGEST_VALUE = 1024
 
 
-class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
+class AuditedContainerFacts(msgspec.Struct, frozen=True, gc=False):
     """What is kept of a container; pods of one workload share it."""
 
     name: str
@@ -43,7 +51,7 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     of an `envFrom` beside other variables. None for all: not to be known, as `envFrom` may set any."""
 
 
-class PodFacts(msgspec.Struct, frozen=True, gc=False):
+class AuditedPodFacts(msgspec.Struct, frozen=True, gc=False):
     """What is kept of a pod."""
 
     uid: str
@@ -63,13 +71,13 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     cpu_limit_millis: int | None
     """spec.resources, the limit of the pod as a whole."""
     cpu_request_millis: int | None
-    containers: tuple[ContainerFacts, ...]
+    containers: tuple[AuditedContainerFacts, ...]
     container_ids: tuple[str, ...]
     """By position in `containers`; '' for one that does not run."""
     overhead_millis: int = 0
     """What its RuntimeClass adds to its quota (spec.overhead)."""
 
-    def container(self, name: str) -> ContainerFacts | None:
+    def container(self, name: str) -> AuditedContainerFacts | None:
         """Return the container of that name."""
         return next((container for container in self.containers if container.name == name), None)
 
@@ -84,10 +92,10 @@ def _millis(cpu: Cpu | None) -> int | None:
         return None
 
 
-def _container(container: Container, index: int, init: bool) -> ContainerFacts:
-    resources = container.resources or Resources()
+def _container(container: AuditedContainer, index: int, init: bool) -> AuditedContainerFacts:
+    resources = container.resources or AuditedResources()
     words = [word for part in (container.command, container.args) for word in (part or ())[:3]]
-    return ContainerFacts(
+    return AuditedContainerFacts(
         name=sys.intern(container.name),
         image=sys.intern(container.image or ""),
         command=tuple(sys.intern(word[:80]) for word in words[:4]),
@@ -104,7 +112,7 @@ def _container(container: Container, index: int, init: bool) -> ContainerFacts:
     )
 
 
-def _variables(container: Container) -> tuple[tuple[str, str | None], ...] | None:
+def _variables(container: AuditedContainer) -> tuple[tuple[str, str | None], ...] | None:
     found = tuple(
         (variable.name, None if variable.value_from is not None else (variable.value or "")[:_LONGEST_VALUE])
         for variable in container.env or ()
@@ -117,7 +125,7 @@ def _variables(container: Container) -> tuple[tuple[str, str | None], ...] | Non
     return found + unread if found else None
 
 
-def _owner(meta: Metadata) -> tuple[str, str]:
+def _owner(meta: AuditedMetadata) -> tuple[str, str]:
     """Return kind and name of the owner; of a ReplicaSet, the Deployment or Rollout above it.
 
     The Deployment controller puts its hash into the ReplicaSet's name and into the label `pod-template-hash`, so equal
@@ -142,9 +150,9 @@ def bare_container_id(container_id: str) -> str:
     return container_id.rpartition("://")[2]
 
 
-def facts_of_pod(pod: Pod) -> PodFacts:
+def facts_of_pod(pod: AuditedPod) -> AuditedPodFacts:
     """Keep of a pod what an audit needs."""
-    meta, spec, status = pod.metadata, pod.spec or Spec(), pod.status or Status()
+    meta, spec, status = pod.metadata, pod.spec or Spec(), pod.status or AuditedPodStatus()
     marks = meta.annotations or {}
     kind, owner = _owner(meta)
     containers = [
@@ -157,8 +165,8 @@ def facts_of_pod(pod: Pod) -> PodFacts:
         if container.container_id
     }
     uid, hashed = meta.uid or "", marks.get(ANNOTATION_CONFIG_HASH, "")
-    resources = spec.resources or Resources()
-    return PodFacts(
+    resources = spec.resources or AuditedResources()
+    return AuditedPodFacts(
         uid=uid,
         cgroup_uid=hashed or uid,
         namespace=sys.intern(meta.namespace or ""),

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, ReadError, Sample, Sampled
 from slack.audit.sources.series_labels import OWN_LABELS, by_names, label, names_the_scraped, target_of, without_names
 
 Vector = Iterable[tuple[Mapping[str, str], float]]
@@ -202,9 +202,9 @@ class Nodes:
                 return self.qualified(labels, self._by_address.get(self.qualified(labels, host), host))
         return ""
 
-    def facts(self, name: str) -> NodeFacts:
+    def facts(self, name: str) -> CgroupNodeFacts:
         """Return what is known of a node."""
-        return NodeFacts(self._cpus.get(name), self._kernels.get(name, ""))
+        return CgroupNodeFacts(self._cpus.get(name), self._kernels.get(name, ""))
 
     def _put_cpus(self, name: str, value: float) -> None:
         if name and math.isfinite(value) and value >= 1:
@@ -215,7 +215,7 @@ class Nodes:
 class _Row:
     """One cgroup, while answers come in."""
 
-    target: Target
+    target: CgroupTarget
     rises: dict[str, float] = field(default_factory=dict)
     quota: float | None = None
     quota_before: float | None = None
@@ -237,7 +237,7 @@ class Increases:
         self._rows: dict[tuple[str, str], _Row] = {}
         self._node_of: dict[str, str] = {}
         """By path of a cgroup that no other node can have: under which node it is kept."""
-        self._path_of: dict[tuple[str, Level, str, str], str] = {}
+        self._path_of: dict[tuple[str, CgroupLevel, str, str], str] = {}
         """By node and pod or container: the first of its paths. A node in a container has an inner and an outer one."""
         self._standalone: set[str] = set()
         """Scraped instances whose series have the names of the scraped pod."""
@@ -291,7 +291,7 @@ class Increases:
             if _is_by_names(row.target) and self._place_of(row.target) in by_path:
                 continue  # another scrape job has the same cgroup with its path
             limited = any(name in row.rises for name in ("periods", "throttled", "throttled_seconds"))
-            if not limited and row.target.level is Level.OTHER:
+            if not limited and row.target.level is CgroupLevel.OTHER:
                 continue
             if limited and (missing := self._missing(row, of_pods)):
                 self._bad[f"{row.target.path}: no {', '.join(missing)}"] += 1
@@ -306,7 +306,7 @@ class Increases:
 
     @property
     def p99_cores(self) -> dict[tuple[str, str], float]:
-        """The 99th percentile of use, a `Target.key`; of a window in pieces the largest piece's."""
+        """The 99th percentile of use, a `CgroupTarget.key`; of a window in pieces the largest piece's."""
         return {key: row.use_p99 for key, row in self._rows.items() if row.use_p99 is not None}
 
     def _row(self, labels: Mapping[str, str]) -> _Row | None:
@@ -315,7 +315,7 @@ class Increases:
             return None
         if target.pod_uid or target.container_id:  # such a path is one node's: another name of it is an address
             target = replace(target, node=self._node_of.setdefault(target.path, target.node))
-        if target.pod_uid and target.level is not Level.OTHER:
+        if target.pod_uid and target.level is not CgroupLevel.OTHER:
             same = target.node, target.level, target.pod_uid, target.container_id
             target = replace(target, path=self._path_of.setdefault(same, target.path))
         row = self._rows.get(target.key)
@@ -336,7 +336,7 @@ class Increases:
         pods: dict[str, set[tuple[str, str]]] = {}
         present: dict[str, set[str]] = {}
         for row in self._rows.values():
-            if row.target.level is not Level.CONTAINER or not row.target.pod_uid or not row.target.pod:
+            if row.target.level is not CgroupLevel.CONTAINER or not row.target.pod_uid or not row.target.pod:
                 continue
             for instance in row.instances:
                 pods.setdefault(instance, set()).add((row.target.namespace, row.target.pod))
@@ -344,22 +344,22 @@ class Increases:
                     present.setdefault(instance, set()).add(row.target.pod_uid)
         return {instance for instance, names in pods.items() if len(names) == 1 < len(present.get(instance, ()))}
 
-    def _place(self, target: Target) -> tuple[str, str, str]:
+    def _place(self, target: CgroupTarget) -> tuple[str, str, str]:
         """Return what a pod is called: its cluster, as names of nodes begin with it, namespace and name."""
         cluster = self._nodes.cluster_of(target.node)
         return cluster, target.namespace, target.pod
 
-    def _place_of(self, target: Target) -> tuple[str, str, str, str]:
+    def _place_of(self, target: CgroupTarget) -> tuple[str, str, str, str]:
         return (*self._place(target), target.container)
 
     def _missing(self, row: _Row, of_pods: Mapping[tuple[str, str, str], float | None]) -> list[str]:
         """Return what a cgroup with a quota lacks, after having looked for its limit elsewhere."""
         target = row.target
         if row.quota is None:
-            if target.level is Level.CONTAINER:
+            if target.level is CgroupLevel.CONTAINER:
                 cores = self._limits.get(self._place_of(target))
             else:
-                cores = of_pods.get(self._place(target)) if target.level is Level.POD else None
+                cores = of_pods.get(self._place(target)) if target.level is CgroupLevel.POD else None
             if cores is not None:
                 row.quota = max(_LEAST_QUOTA_US, round(cores * (row.period or PERIOD_US)))
         found = {name: name in row.rises for name in ("periods", "throttled", "throttled_seconds")}
@@ -369,7 +369,7 @@ class Increases:
     def _limits_of_pods(self) -> dict[tuple[str, str, str], float | None]:
         """Return the sums of pods of which every container that was seen has a limit; None for others."""
         sums: dict[tuple[str, str, str], float | None] = {}
-        for target in (row.target for row in self._rows.values() if row.target.level is Level.CONTAINER):
+        for target in (row.target for row in self._rows.values() if row.target.level is CgroupLevel.CONTAINER):
             place = self._place(target)
             cores = self._limits.get((*place, target.container))
             known = sums.get(place, 0.0)
@@ -384,7 +384,7 @@ class Increases:
         usage = rises.get("usage_seconds")
         bursts = rises.get("bursts")
         pressure = {
-            f"{name}_ns": rises.get(f"{name}_seconds") if row.target.level is Level.CONTAINER else None
+            f"{name}_ns": rises.get(f"{name}_seconds") if row.target.level is CgroupLevel.CONTAINER else None
             for name in ("waiting", "stalled")
         }
         period = round(row.period or PERIOD_US)
@@ -423,7 +423,7 @@ class Increases:
         return start, max(end, start + step)
 
 
-def _is_by_names(target: Target) -> bool:
+def _is_by_names(target: CgroupTarget) -> bool:
     """Whether names stand for the path: a series without the label id."""
     return bool(target.pod) and target.path == by_names(
         {"namespace": target.namespace, "pod": target.pod, "container": target.container}

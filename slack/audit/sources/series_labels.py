@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from sys import intern
 
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 from slack.audit.sources.cgroup_names import target_of as target_of_path
 
 _DOCKER_SANDBOX = "POD"
 _SANDBOX_NAME = "k8s_POD_"
 """What the names of sandboxes begin with, with Docker and CRI-O: k8s_POD_NAME_NAMESPACE_UID_ATTEMPT."""
-_OF_PODS = (Level.POD, Level.CONTAINER, Level.OTHER)
+_OF_PODS = (CgroupLevel.POD, CgroupLevel.CONTAINER, CgroupLevel.OTHER)
 """Levels at which a cgroup can be that of a pod."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 OWN_LABELS = {
@@ -49,19 +49,19 @@ def names_the_scraped(labels: Mapping[str, str]) -> bool:
     if any(labels.get(f"exported_{name}") or labels.get(own) for name, own in OWN_LABELS.items()):
         return False
     found = target_of_path(label(labels, "id"), "") if label(labels, "id").startswith("/") else None
-    if found is None or found.level is Level.CONTAINER:
+    if found is None or found.level is CgroupLevel.CONTAINER:
         return False
     return bool(labels.get("container")) or (found.level not in _OF_PODS and bool(labels.get("pod")))
 
 
-def without_names(target: Target) -> Target:
+def without_names(target: CgroupTarget) -> CgroupTarget:
     """Return a target that is known by its path alone."""
     found = target_of_path(target.path, target.node)
-    level = Level.OTHER if found is None else found.level
+    level = CgroupLevel.OTHER if found is None else found.level
     return replace(target, level=level, namespace="", pod="", container="")
 
 
-def target_of(labels: Mapping[str, str], node: str = "") -> Target | None:
+def target_of(labels: Mapping[str, str], node: str = "") -> CgroupTarget | None:
     """Return the cgroup of a series; None for a pod's sandbox and for what no name says anything of."""
     path = label(labels, "id")
     namespace, pod, container = label(labels, "namespace"), label(labels, "pod"), label(labels, "container")
@@ -75,20 +75,20 @@ def target_of(labels: Mapping[str, str], node: str = "") -> Target | None:
         if found is None:
             return None
     elif pod:
-        found = Target(Level.OTHER, by_names(labels), node)
+        found = CgroupTarget(CgroupLevel.OTHER, by_names(labels), node)
     else:
         return None
     level, container_id = found.level, found.container_id
-    if level is Level.OTHER and pod:  # a tree that is not the kubelet's own, or no path
-        level = Level.CONTAINER if container else Level.POD
-    if level is Level.CONTAINER and not container_id and _CONTAINER_ID.fullmatch(runtime_name):
+    if level is CgroupLevel.OTHER and pod:  # a tree that is not the kubelet's own, or no path
+        level = CgroupLevel.CONTAINER if container else CgroupLevel.POD
+    if level is CgroupLevel.CONTAINER and not container_id and _CONTAINER_ID.fullmatch(runtime_name):
         container_id = runtime_name
     if level not in _OF_PODS:
         namespace = pod = ""
-    if level is not Level.CONTAINER and level is not Level.OTHER:
+    if level is not CgroupLevel.CONTAINER and level is not CgroupLevel.OTHER:
         container = ""  # of the scraped target
     # A cluster has half a million of these twice, before and after: their texts are kept once.
-    return Target(
+    return CgroupTarget(
         level,
         intern(found.path),
         node,

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from slack.audit.findings.sample import NodeFacts, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupNodeFacts, CgroupTarget, Sample, Sampled
 from slack.audit.sources.census import Census
 from slack.audit.sources.cgroup import Cgroup, Fetched
 from slack.audit.sources.cpustat import Malformed
@@ -53,7 +53,7 @@ class CgroupWalker:
         self._is_bounded = most_descriptors is not None
         self._mounts = find_mounts(root)
         self._census = Census(self._mounts, self._descriptors, self._clock)
-        self._facts = NodeFacts(None)
+        self._facts = CgroupNodeFacts(None)
         self._listed_at: float | None = None
         self._kept_list: list[tuple[Cgroup, int, int, int]] = []
         self._kept_version: tuple[int, int] | None = None
@@ -78,7 +78,7 @@ class CgroupWalker:
         self._census.close()
         self._listed_at = None
 
-    def threads(self, target: Target) -> int | None:
+    def threads(self, target: CgroupTarget) -> int | None:
         """Return how many threads are in a cgroup and below it; None when nobody can say."""
         directory = self._census.directory(target.path)
         if directory is None:
@@ -193,7 +193,7 @@ _RELEASE = re.compile(r"Linux version (\S+)")
 _MOST_BYTES = 64 << 10
 
 
-def read_facts(root: Path, hierarchy: str) -> NodeFacts:
+def read_facts(root: Path, hierarchy: str) -> CgroupNodeFacts:
     """Return the facts of the machine whose file system begins at `root`; what cannot be read is None or ''."""
     version = _text(root / "proc" / "version")
     release = _text(root / "proc" / "sys" / "kernel" / "osrelease")
@@ -202,7 +202,7 @@ def read_facts(root: Path, hierarchy: str) -> NodeFacts:
     cpus = count_cpus(_text(root / "sys" / "devices" / "system" / "cpu" / "online"))
     if root == Path("/"):
         release, cpus = release or os.uname().release, cpus or os.cpu_count()
-    return NodeFacts(cpus, release, version, hierarchy)
+    return CgroupNodeFacts(cpus, release, version, hierarchy)
 
 
 def count_cpus(online: str) -> int | None:

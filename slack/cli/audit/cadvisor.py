@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, NamedTuple
 
-from slack.audit.findings.sample import NodeFacts, ReadError, Sample, Sampled
-from slack.audit.sources.cadvisor import Scrape, Scraped
-from slack.audit.sources.node_objects import Node
+from slack.audit.findings.sample import CgroupNodeFacts, ReadError, Sample, Sampled
+from slack.audit.sources.cadvisor import CadvisorScrape, Scraped
+from slack.audit.sources.node_objects import AuditedNode
 from slack.cli.terminal.problems import UserError
 from slack.cli.terminal.progress import ProgressSteps
 
@@ -104,11 +104,13 @@ class ClusterSource:
         self._abort()
         self._connection.close()
 
-    def _nodes(self) -> dict[str, Node]:
+    def _nodes(self) -> dict[str, AuditedNode]:
         from slack.kube.paging import list_all
         from slack.kube.paths import resource_path
 
-        found = {node.metadata.name: node for node in list_all(self._connection, resource_path("v1", "nodes"), Node)}
+        found = {
+            node.metadata.name: node for node in list_all(self._connection, resource_path("v1", "nodes"), AuditedNode)
+        }
         if missing := [name for name in self._wanted if name not in found]:
             known = ", ".join(sorted(found)[:_NAMED]) + (" ..." if len(found) > _NAMED else "")
             raise UserError(f"--node: there is no node {missing[0]!r} (there are: {known or 'none'})")
@@ -123,7 +125,7 @@ class ClusterSource:
             raise UserError("the cluster has no Linux nodes, and only these have CFS quotas")
         return judged
 
-    def _answers(self, nodes: Mapping[str, Node]) -> dict[str, _Answer]:
+    def _answers(self, nodes: Mapping[str, AuditedNode]) -> dict[str, _Answer]:
         """Return each node's answer, in the order of `nodes`."""
         self._stopping = False
         answers: dict[str, _Answer] = {}
@@ -160,7 +162,7 @@ class ClusterSource:
         from slack.kube.paths import resource_path
 
         path = resource_path("v1", "nodes", name=name) + "/proxy/metrics/cadvisor"
-        scrape = Scrape(name, self._clock())
+        scrape = CadvisorScrape(name, self._clock())
         try:
             with self._connection.stream(path, timeout=_TIMEOUT_SECONDS, gzip=True) as stream:
                 with self._lock:
@@ -189,9 +191,9 @@ class ClusterSource:
             stream.abort()
 
 
-def _together(nodes: Mapping[str, Node], answers: Mapping[str, _Answer]) -> Sampled:
+def _together(nodes: Mapping[str, AuditedNode], answers: Mapping[str, _Answer]) -> Sampled:
     samples: list[Sample] = []
-    facts: dict[str, NodeFacts] = {}
+    facts: dict[str, CgroupNodeFacts] = {}
     troubles: Counter[ReadError] = Counter()
     examples: dict[ReadError, str] = {}
     failed: dict[ReadError, list[str]] = {}
@@ -212,10 +214,10 @@ def _together(nodes: Mapping[str, Node], answers: Mapping[str, _Answer]) -> Samp
     return Sampled(tuple(samples), facts, dict(troubles), examples)
 
 
-def _facts(node: Node, scraped: Scraped | None) -> NodeFacts:
+def _facts(node: AuditedNode, scraped: Scraped | None) -> CgroupNodeFacts:
     """Return what the Node says; where it says nothing, what the kubelet's cAdvisor does."""
     seen = scraped or Scraped((), {}, {}, None, "", "")
-    return NodeFacts(
+    return CgroupNodeFacts(
         node.cpus or seen.cpus,
         node.kernel_release or seen.kernel_release,
         hierarchy=seen.hierarchy,

@@ -188,13 +188,13 @@ def _filters(
     everything: bool,
 ) -> "FindingFilter":
     """Return the filter of findings that the flags describe."""
-    from slack.audit.findings.sample import Level
+    from slack.audit.findings.sample import CgroupLevel
     from slack.audit.results.audit_result import FindingFilter
 
     return FindingFilter(
         namespace=namespace,
         pod=pod,
-        level=None if level is None else Level(level),
+        level=None if level is None else CgroupLevel(level),
         nodes=nodes,
         everything=everything,
         rows=limit,

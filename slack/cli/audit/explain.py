@@ -4,9 +4,9 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slack.audit.findings.sample import Source, Target
+from slack.audit.findings.sample import CgroupTarget, SampleSource
 from slack.audit.results.audit_result import AuditResult
-from slack.audit.results.explanation import Explanation, explain_finding
+from slack.audit.results.explanation import CgroupExplanation, explain_finding
 from slack.cli.audit.formats import cores, milliseconds, percent, target_name
 from slack.cli.audit.options import SourceOptions
 from slack.cli.audit.selection import select_finding
@@ -34,7 +34,7 @@ def run(
     drawn = checked_picture(picture)
     threads: list[int | None] = []
 
-    def count(source: Source, found: AuditResult) -> None:
+    def count(source: SampleSource, found: AuditResult) -> None:
         threads.append(_threads(source, select_finding(found, text, namespace).finding.window.target))
 
     def refuse(seen: AuditResult) -> None:
@@ -51,14 +51,14 @@ def run(
         print_explanation(explanation, program=program)
 
 
-def _threads(source: Source, target: Target) -> int | None:
+def _threads(source: SampleSource, target: CgroupTarget) -> int | None:
     """Count the threads of a cgroup; only the walker can."""
     from slack.audit.sources.walker import CgroupWalker
 
     return source.threads(target) if isinstance(source, CgroupWalker) else None
 
 
-def explain(result: AuditResult, text: str, namespace: str, threads: int | None) -> Explanation:
+def explain(result: AuditResult, text: str, namespace: str, threads: int | None) -> CgroupExplanation:
     """Return what there is to tell about what `text` names.
 
     Raises:
@@ -69,7 +69,7 @@ def explain(result: AuditResult, text: str, namespace: str, threads: int | None)
     return explain_finding(result, selected.finding, threads, pods=selected.pods, nearest_of=nearest_of)
 
 
-def document(explanation: Explanation) -> dict[str, Any]:
+def document(explanation: CgroupExplanation) -> dict[str, Any]:
     """Return the explanation for machines."""
     from slack.cli.audit.export import finding_document, kernel_document, target_document
 
@@ -110,7 +110,7 @@ _PERIODS = 2
 _MOST_CPUS = 32
 
 
-def draw(explanation: Explanation, picture_format: str) -> bytes:
+def draw(explanation: CgroupExplanation, picture_format: str) -> bytes:
     """Draw an explanation.
 
     Args:
@@ -138,7 +138,7 @@ def draw(explanation: Explanation, picture_format: str) -> bytes:
     return out.getvalue()
 
 
-def title(explanation: Explanation) -> str:
+def title(explanation: CgroupExplanation) -> str:
     """Return what stands above the bars: whose limit it is, and what was measured."""
     subject, governing = explanation.subject, explanation.governing
     name = target_name(subject.window.target)

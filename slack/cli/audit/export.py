@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slack.audit.advice.patches import PatchKind
 from slack.audit.findings.finding import Finding, Severity
 from slack.audit.findings.pressure import has_pressure
-from slack.audit.findings.window import State
+from slack.audit.findings.window import WindowState
 from slack.audit.results.audit_result import AuditResult, counts_by_verdict
 from slack.cli.audit.formats import (
     bugs,
@@ -31,7 +31,7 @@ from slack.cli.terminal.problems import UserError
 if TYPE_CHECKING:
     from slack.audit.advice.patches import Patch
     from slack.audit.advice.rules import Advice
-    from slack.audit.findings.sample import Target
+    from slack.audit.findings.sample import CgroupTarget
     from slack.audit.kernel.quota_bugs import KernelVerdict
 
 SCHEMA = "resource-slack.io/audit/v1"
@@ -101,7 +101,7 @@ def finding_document(result: AuditResult, finding: Finding) -> dict[str, Any]:
     }
 
 
-def target_document(target: "Target") -> dict[str, str]:
+def target_document(target: "CgroupTarget") -> dict[str, str]:
     """Return which cgroup; names that nobody told are ''."""
     return {
         "level": str(target.level),
@@ -208,7 +208,9 @@ def markdown(result: AuditResult, asked: Sequence[Finding], shown: Sequence[Find
 def _row(result: AuditResult, finding: Finding, *, pressure: bool) -> str:
     advice = result.of(finding)
     cells = (
-        percent(finding.throttled_ratio) if finding.window.state is State.MEASURED else state(finding.window.state),
+        percent(finding.throttled_ratio)
+        if finding.window.state is WindowState.MEASURED
+        else state(finding.window.state),
         percent(finding.lost_ratio),
         *([percent(finding.neighbours_ratio)] if pressure else []),
         milliseconds(finding.stop_seconds),

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from slack.audit.findings.finding import Mark, Severity
-from slack.audit.findings.sample import Level
-from slack.audit.findings.window import State
+from slack.audit.findings.sample import CgroupLevel
+from slack.audit.findings.window import WindowState
 from slack.audit.kernel.states import KernelState
 from slack.audit.results.source_kind import SourceKind
 from slack.audit.sources.read_errors import printable
 
 if TYPE_CHECKING:
     from slack.audit.findings.finding import Finding
-    from slack.audit.findings.sample import Target
+    from slack.audit.findings.sample import CgroupTarget
     from slack.audit.kernel.quota_bugs import KernelVerdict
 
 _UID_SHOWN, _ID_SHOWN = 13, 12
@@ -29,15 +29,15 @@ _SHORT_MARKS = {
 }
 """In the order in which they are told."""
 _STATES = {
-    State.NO_LIMIT: "no limit",
-    State.TOO_FEW: "too few periods",
-    State.RESET: "reset",
-    State.APPEARED: "new",
-    State.GONE: "gone",
+    WindowState.NO_LIMIT: "no limit",
+    WindowState.TOO_FEW: "too few periods",
+    WindowState.RESET: "reset",
+    WindowState.APPEARED: "new",
+    WindowState.GONE: "gone",
 }
 
 
-def target_name(target: "Target", *, node: bool = False) -> str:
+def target_name(target: "CgroupTarget", *, node: bool = False) -> str:
     """Return a target's name as people write it: shop/api-7d9f/main, or pod 4c1f0a2b-1c2d/3a9b12ab34cd without names.
 
     Args:
@@ -45,10 +45,10 @@ def target_name(target: "Target", *, node: bool = False) -> str:
         node: put the node's name in front.
     """
     found = target.path or "/"
-    if target.level in (Level.POD, Level.CONTAINER) and (target.pod or target.pod_uid):
+    if target.level in (CgroupLevel.POD, CgroupLevel.CONTAINER) and (target.pod or target.pod_uid):
         known = f"{target.namespace}/{target.pod}" if target.namespace else target.pod
         found = known or f"pod {target.pod_uid[:_UID_SHOWN]}"
-        if target.level is Level.CONTAINER:
+        if target.level is CgroupLevel.CONTAINER:
             found += f"/{target.container or target.container_id[:_ID_SHOWN] or '?'}"
     return shown(f"{target.node}: {found}" if node and target.node else found)
 
@@ -101,7 +101,7 @@ def count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def state(found: State) -> str:
+def state(found: WindowState) -> str:
     """Return a state without figures in the table's words."""
     return _STATES.get(found, str(found))
 
@@ -115,7 +115,7 @@ def use_of_limit(finding: "Finding") -> str:
 
 def verdict(finding: "Finding") -> str:
     """Return severity, marks and, where it is another's, whose quota it is, in few words."""
-    if finding.window.state is not State.MEASURED and finding.severity is Severity.NONE:
+    if finding.window.state is not WindowState.MEASURED and finding.severity is Severity.NONE:
         return state(finding.window.state)
     if finding.severity is Severity.NONE:
         return "fine"

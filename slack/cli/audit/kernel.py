@@ -100,12 +100,12 @@ def _own_version() -> str:
 
 def _releases(access: ClusterAccess) -> dict[str, str]:
     """Return each node's `uname -r` as its kubelet has told it."""
-    from slack.audit.sources.node_objects import Node
+    from slack.audit.sources.node_objects import AuditedNode
     from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
 
     with api_server(access) as connection:
-        nodes = list(list_all(connection, resource_path("v1", "nodes"), Node))
+        nodes = list(list_all(connection, resource_path("v1", "nodes"), AuditedNode))
         judged = {node.metadata.name: node.kernel_release for node in nodes if node.is_linux}
     if others := len(nodes) - len(judged):
         typer.echo(f"not judged: {others} node{'s' if others > 1 else ''} without Linux", err=True)

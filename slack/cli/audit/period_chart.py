@@ -13,7 +13,7 @@ from rich.text import Text
 
 from slack.audit.findings.finding import Finding, Mark, Severity
 from slack.audit.findings.period_shape import PeriodShape
-from slack.audit.results.explanation import Explanation
+from slack.audit.results.explanation import CgroupExplanation
 from slack.audit.results.source_kind import SourceKind
 from slack.cli.audit.export import lines_of
 from slack.cli.audit.formats import (
@@ -46,7 +46,7 @@ _LABEL = re.compile(r" *(?:\d+\. |(?:quota|burst credit|threads|busy CPUs) +)?")
 _STYLES = {Severity.HIGH: "bold red", Severity.WARN: "yellow", Severity.INFO: "", Severity.NONE: "green"}
 
 
-def print_explanation(explanation: Explanation, *, program: str) -> None:
+def print_explanation(explanation: CgroupExplanation, *, program: str) -> None:
     """Print the explanation on stdout."""
     from slack.cli.terminal.console import console
 
@@ -83,7 +83,7 @@ def _whole(text: str, style: str = "") -> Text:
     return Text(text, style=style, no_wrap=True)
 
 
-def lines(explanation: Explanation, *, width: int, program: str = "") -> Iterator[Text]:
+def lines(explanation: CgroupExplanation, *, width: int, program: str = "") -> Iterator[Text]:
     """Yield the whole explanation, for a console of so many columns."""
     yield from _head(explanation)
     yield Text()
@@ -98,7 +98,7 @@ def lines(explanation: Explanation, *, width: int, program: str = "") -> Iterato
     yield from _advice(explanation)
 
 
-def _head(explanation: Explanation) -> Iterator[Text]:
+def _head(explanation: CgroupExplanation) -> Iterator[Text]:
     subject, result = explanation.subject, explanation.result
     target = subject.window.target
     node = f" on {target.node}" if target.node else ""
@@ -136,7 +136,7 @@ def _use(finding: Finding) -> str:
     return "" if finding.use_cores is None else f", uses {cores(finding.use_cores)} cores"
 
 
-def _limit(explanation: Explanation) -> Iterator[Text]:
+def _limit(explanation: CgroupExplanation) -> Iterator[Text]:
     governing = explanation.governing
     if governing is None:
         yield _no_quota_text(explanation)
@@ -162,7 +162,7 @@ def _limit(explanation: Explanation) -> Iterator[Text]:
         yield Text(f"  busy CPUs    {busy}, {measured}")
 
 
-def _no_quota_text(explanation: Explanation) -> Text:
+def _no_quota_text(explanation: CgroupExplanation) -> Text:
     """Say what there is instead of a quota at the subject or above it."""
     if Mark.INHERITED in explanation.subject.marks:
         return Text("It stood still for the quota of a level above that is not seen from here.", style="yellow")
@@ -223,7 +223,7 @@ def _number(microseconds: float) -> str:
     return f"{microseconds / 1000:.1f}".removesuffix(".0")
 
 
-def _period_texts(explanation: Explanation, shape: PeriodShape) -> Iterator[Text]:
+def _period_texts(explanation: CgroupExplanation, shape: PeriodShape) -> Iterator[Text]:
     runs, stops = _ms(shape.runs_us), _ms(shape.stops_us)
     governing = explanation.governing
     if explanation.assumed:
@@ -257,7 +257,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _longer(explanation: Explanation) -> str:
+def _longer(explanation: CgroupExplanation) -> str:
     """Say how to see more."""
     return f"take a longer {'--window' if explanation.result.kind is SourceKind.PROMETHEUS else '--interval'}"
 
@@ -267,7 +267,7 @@ def _rounded_up(value: float) -> str:
     return f"{-floor(-value * 100 + 1e-6) / 100:.2f}".rstrip("0").rstrip(".")
 
 
-def _chain(explanation: Explanation, *, width: int) -> Iterator[Text]:
+def _chain(explanation: CgroupExplanation, *, width: int) -> Iterator[Text]:
     yield Text("Quotas from the top down", style="bold")
     rows = [_level(explanation, finding) for finding in explanation.levels]
     heads = ("LEVEL", "LIMIT", "THROTTLED", "TIME LOST", "WHO")
@@ -290,7 +290,7 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"  {level:<{a}}  {limit:>{b}}  {throttled:>{c}}  {lost:>{d}}  {name}"
 
 
-def _level(explanation: Explanation, finding: Finding) -> tuple[tuple[str, str, str, str, str], str]:
+def _level(explanation: CgroupExplanation, finding: Finding) -> tuple[tuple[str, str, str, str, str], str]:
     target, window = finding.window.target, finding.window
     limit = f"{cores((window.quota_us or 0) / window.period_us)} cores" if window.limited else "no limit"
     throttled = state(window.state) if finding.throttled_ratio is None else percent(finding.throttled_ratio)
@@ -300,7 +300,7 @@ def _level(explanation: Explanation, finding: Finding) -> tuple[tuple[str, str, 
     return (str(target.level), limit, throttled, percent(finding.lost_ratio), target_name(target)), mark
 
 
-def _advice(explanation: Explanation) -> Iterator[Text]:
+def _advice(explanation: CgroupExplanation) -> Iterator[Text]:
     found = explanation.result.of(explanation.subject)
     if not found and explanation.throttled is None:
         yield Text(f"There is no advice: {explanation.unjudged}.", style="yellow")

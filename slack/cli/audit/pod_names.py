@@ -24,7 +24,7 @@ from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
     from slack.audit.sources.pod_index import PodNames
-    from slack.audit.sources.pod_objects import Pod
+    from slack.audit.sources.pod_objects import AuditedPod
     from slack.kube.connection import Connection
 
 _PATIENCE_SECONDS = {SourceKind.CGROUPS: 3.0, SourceKind.CADVISOR: 60.0, SourceKind.PROMETHEUS: 20.0}
@@ -163,14 +163,14 @@ def _check_cluster(options: SourceOptions) -> None:
 def _listed(connection: "Connection", options: SourceOptions) -> "PodNames":
     """List pods: of one node, of the chosen ones, or all."""
     from slack.audit.sources.pod_index import PodNames
-    from slack.audit.sources.pod_objects import Pod
+    from slack.audit.sources.pod_objects import AuditedPod
     from slack.kube.paging import list_all
     from slack.kube.paths import resource_path
 
     names = PodNames()
     nodes = (_node(options),) if options.kind is SourceKind.CGROUPS else options.nodes
     for selector in [f"spec.nodeName={node}" for node in nodes] or [""]:
-        for pod in list_all(connection, resource_path("v1", "pods"), Pod, field_selector=selector):
+        for pod in list_all(connection, resource_path("v1", "pods"), AuditedPod, field_selector=selector):
             names.put(pod)
     return names
 
@@ -206,7 +206,7 @@ def _too_long(source: str) -> str:
     return f"--kubelet-pods: {source}: is longer than {_LONGEST_MIB} MiB; expected one node's /pods"
 
 
-def _decoded(source: str, body: bytes) -> "list[Pod]":
+def _decoded(source: str, body: bytes) -> "list[AuditedPod]":
     from slack.audit.sources.pod_objects import decode_pods
 
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from slack.audit.findings.sample import Sample, Sampled, Source
+from slack.audit.findings.sample import Sample, Sampled, SampleSource
 from slack.audit.findings.window import has_quota
 from slack.audit.results.audit_result import AuditResult, evaluate
 from slack.audit.results.source_kind import SourceKind
@@ -34,7 +34,7 @@ LONGEST_WATCH_SECONDS = 60.0
 
 def audit_once(
     options: SourceOptions,
-    also: Callable[[Source, AuditResult], None] | None = None,
+    also: Callable[[SampleSource, AuditResult], None] | None = None,
     refuse: Callable[[AuditResult], object] | None = None,
 ) -> AuditResult:
     """Sample twice and judge.
@@ -100,7 +100,7 @@ def window_start(kept: Sequence[Sampled]) -> Sampled:
 
 
 def _evaluated(
-    options: SourceOptions, source: Source, before: Sampled, after: Sampled, names: "PodNames | None"
+    options: SourceOptions, source: SampleSource, before: Sampled, after: Sampled, names: "PodNames | None"
 ) -> AuditResult:
     if options.kind is not SourceKind.PROMETHEUS:
         return evaluate(options.kind, before, after, names, datetime.now(UTC))
@@ -114,7 +114,7 @@ def _evaluated(
 
 def _first(
     options: SourceOptions,
-    source: Source,
+    source: SampleSource,
     stopping: Stopping | None = None,
     check: Callable[[Sampled], None] = lambda _: None,
 ) -> tuple[Sampled, Sampled]:
@@ -157,7 +157,7 @@ def _seconds(before: Sampled, after: Sampled) -> float:
 
 
 @contextmanager
-def _opened(options: SourceOptions) -> Iterator[Source]:
+def _opened(options: SourceOptions) -> Iterator[SampleSource]:
     """Open the source; afterwards descriptors and connections are let go."""
     if options.kind is SourceKind.CGROUPS:
         from slack.audit.sources.walker import CgroupWalker

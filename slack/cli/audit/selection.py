@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from slack.audit.findings.finding import Finding, Severity
-from slack.audit.findings.sample import Target
+from slack.audit.findings.sample import CgroupTarget
 from slack.audit.results.audit_result import AuditResult
 from slack.cli.audit.formats import clean, count_text
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
-    from slack.audit.sources.pods import PodFacts
+    from slack.audit.sources.pods import AuditedPodFacts
 
 _KINDS = {
     "deploy": "deployment",
@@ -133,13 +133,13 @@ def _by_name(result: AuditResult, kind: str, name: str, container: str, namespac
     return _worst_or_nearest(found, pods)
 
 
-def _has_container(result: AuditResult, target: Target, container: str) -> bool:
-    pod: PodFacts | None = result.names.facts_of(target)[0] if result.names is not None else None
+def _has_container(result: AuditResult, target: CgroupTarget, container: str) -> bool:
+    pod: AuditedPodFacts | None = result.names.facts_of(target)[0] if result.names is not None else None
     return pod is not None and pod.container(container) is not None
 
 
-def _owner(result: AuditResult, target: Target) -> tuple[str, str]:
-    facts: PodFacts | None = result.names.facts_of(target)[0] if result.names is not None else None
+def _owner(result: AuditResult, target: CgroupTarget) -> tuple[str, str]:
+    facts: AuditedPodFacts | None = result.names.facts_of(target)[0] if result.names is not None else None
     return (facts.owner_kind.lower(), facts.owner_name) if facts is not None else ("", "")
 
 

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from slack.audit.findings.finding import Finding, Severity
 from slack.audit.findings.pressure import CROWDED, has_pressure
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 from slack.audit.findings.throttling import lost_cores_total
-from slack.audit.findings.window import LEAST_PERIODS, State
+from slack.audit.findings.window import LEAST_PERIODS, WindowState
 from slack.audit.kernel.quota_bugs import KernelState
 from slack.audit.results.audit_result import AuditResult, counts_by_verdict
 from slack.audit.results.source_kind import SourceKind
@@ -239,10 +239,12 @@ def _summary(result: AuditResult, asked: Sequence[Finding], shown: Sequence[Find
     if hidden > 0:
         yield Text(f"{count_text(hidden, 'finding')} more (--limit)", style="dim")
     short = [
-        finding for finding in asked if finding.window.state is State.TOO_FEW and finding.severity is Severity.NONE
+        finding
+        for finding in asked
+        if finding.window.state is WindowState.TOO_FEW and finding.severity is Severity.NONE
     ]
     throttled = [finding for finding in short if finding.window.throttled]
-    measured = any(finding.window.state is State.MEASURED for finding in asked)
+    measured = any(finding.window.state is WindowState.MEASURED for finding in asked)
     if short and not measured:
         text = (
             f"No cgroup with a limit had {LEAST_PERIODS} periods, so there is no verdict: {_longer(result, throttled)}."
@@ -351,12 +353,12 @@ def explain_arguments(result: AuditResult, finding: Finding, options: SourceOpti
     target = finding.window.target
     words: list[str] = []
     node = ""
-    if target.level in (Level.POD, Level.CONTAINER) and target.pod and _sayable(target):
-        inside = f"/{target.container}" if target.level is Level.CONTAINER and target.container else ""
+    if target.level in (CgroupLevel.POD, CgroupLevel.CONTAINER) and target.pod and _sayable(target):
+        inside = f"/{target.container}" if target.level is CgroupLevel.CONTAINER and target.container else ""
         words = [*(("-n", target.namespace) if target.namespace else ()), f"pod/{target.pod}{inside}"]
-    elif target.level is Level.CONTAINER and target.container_id:
+    elif target.level is CgroupLevel.CONTAINER and target.container_id:
         words = [target.container_id[:_ID_SHOWN]]
-    elif target.level is Level.POD and target.pod_uid and not (target.path.isprintable() and target.path):
+    elif target.level is CgroupLevel.POD and target.pod_uid and not (target.path.isprintable() and target.path):
         words = [target.pod_uid]
     else:
         words, node = [target.path or "/"], target.node
@@ -365,6 +367,6 @@ def explain_arguments(result: AuditResult, finding: Finding, options: SourceOpti
     return clean(f"{command} {flags}" if flags else command)
 
 
-def _sayable(target: Target) -> bool:
+def _sayable(target: CgroupTarget) -> bool:
     name = f"{target.namespace}{target.pod}{target.container}"
     return len(name) <= _LONGEST_NAME and name.isprintable() and not target.pod.startswith("-")

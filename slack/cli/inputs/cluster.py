@@ -107,7 +107,7 @@ def from_file(
     policies: list[tuple[str, Any]] = []
     sets: list[wire.ReplicaSet] = []
     classes: list[wire.PriorityClass] = []
-    pools: list[wire.ActivationPool] = []
+    pools: list[wire.ActivationPoolObject] = []
     quotas: list[wire.ResourceQuota] = []
 
     def take(path: str, kind: str, seen: Seen) -> None:
@@ -115,7 +115,7 @@ def from_file(
             sets.append(seen)
         elif isinstance(seen, wire.PriorityClass):
             classes.append(seen)
-        elif isinstance(seen, wire.ActivationPool):
+        elif isinstance(seen, wire.ActivationPoolObject):
             pools.append(seen)
         elif kind == "ResourceQuota" and isinstance(seen, bytes | msgspec.Raw):
             quotas.append(_quota(seen, source, path))
@@ -151,7 +151,7 @@ def _quota(raw: bytes | msgspec.Raw, source: str, path: str) -> wire.ResourceQuo
         raise InvalidSnapshot(f"{path}: {error} (a ResourceQuota)", source) from None
 
 
-def _pools(items: Iterable[wire.ActivationPool]) -> tuple[Pool, ...]:
+def _pools(items: Iterable[wire.ActivationPoolObject]) -> tuple[Pool, ...]:
     return tuple(pool for item in items if (pool := read_pool(item)) is not None)
 
 
@@ -208,7 +208,7 @@ def from_api(
     with api_server(access) as connection, _objects_read():
         classes, sets = _fill_columns(connection, columns)
         policies = _slack_policies(connection)
-        pools = _listed_if_any(connection, resource_path(API_VERSION, ACTIVATION_POOLS), wire.ActivationPool)
+        pools = _listed_if_any(connection, resource_path(API_VERSION, ACTIVATION_POOLS), wire.ActivationPoolObject)
         # who may not list quotas plans without them, and without pools nobody asks
         quotas = _listed_if_any(connection, resource_path("v1", "resourcequotas"), wire.ResourceQuota) if pools else []
         namespace_quotas = None if quotas_of is None else _quotas_of(connection, quotas_of)

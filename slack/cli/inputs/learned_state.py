@@ -71,7 +71,7 @@ def amounts(
 
 
 def _amount(policy: "Policy", uid: str, history: "dict[str, Any] | str", now: float) -> "Amount":
-    from slack.planner.objective.amount import Amount, Why
+    from slack.planner.objective.amount import Amount, SizingReason
     from slack.planner.objective.codec import InvalidState
     from slack.planner.objective.history_object import learner_of
 
@@ -88,4 +88,4 @@ def _amount(policy: "Policy", uid: str, history: "dict[str, Any] | str", now: fl
                 return learner_of(history).amount(now, objective, policy.spec.stabilization.keep_seconds)
             except InvalidState as error:
                 lacking = f"what was learnt is lost, learnt.state of SlackHistory {policy.name} {error}"
-    return Amount(0, 0, Why(objective=objective.instant_start, known=False, lacking=lacking))
+    return Amount(0, 0, SizingReason(objective=objective.instant_start, known=False, lacking=lacking))

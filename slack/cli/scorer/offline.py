@@ -17,7 +17,7 @@ from slack.loadwatcher.payload import LoadReport
 from slack.scorer.configuration.arguments import ScorerConfig, parse_config
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.load_reader import window_load
-from slack.scorer.inputs.node_names import NodeRows
+from slack.scorer.inputs.node_names import NodeRowsByName
 from slack.scorer.inputs.objects import NodeObject
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import LoadColumns, PodDemand, Scores, UsageState, best_first
@@ -87,7 +87,7 @@ def score_document(files: Files, settings: ScorerSettings, at: float | None, now
     except ValueError as error:
         raise UserError(f"{files.pod[0]}: {error}") from None
     nodes = state.nodes()
-    names = NodeRows(nodes.row_of, state.aliases())
+    names = NodeRowsByName(nodes.row_of, state.aliases())
     read = [window_load(report, names, len(nodes)) for report in reports]
     load = LoadColumns(tuple(window for window, _ in read), state.recent(now))
     scores = score_nodes(config.algorithms, demand, nodes, load, now, config.rules)

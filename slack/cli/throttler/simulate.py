@@ -14,7 +14,7 @@ from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
 
 if TYPE_CHECKING:
-    from slack.throttler.scenario import Scenario
+    from slack.throttler.scenario import StartScenario
     from slack.throttler.simulate import Played
 
 _EXAMPLE = "a scenario such as examples/starting/storm.yaml"
@@ -86,7 +86,7 @@ def _compare(text: str | None) -> list[str] | None:
     return names
 
 
-def _play(scenario: "Scenario", limits: list[str] | None) -> list[tuple[str, "Played"]]:
+def _play(scenario: "StartScenario", limits: list[str] | None) -> list[tuple[str, "Played"]]:
     from slack.cli.terminal.progress import ProgressSteps
     from slack.throttler.scenario import pods_of
     from slack.throttler.simulate import compared, play

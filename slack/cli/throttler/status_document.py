@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slack.cluster.labels import API_VERSION
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.reports.messages import ContainerRow, NodeReport, View
 
 Json = dict[str, Any]
@@ -47,9 +47,9 @@ def time(seconds: float | None) -> float | None:
     return round(seconds, 3) if seconds and math.isfinite(seconds) else None
 
 
-def counts_of(counts: Mapping[State, int]) -> Json:
+def counts_of(counts: Mapping[StartState, int]) -> Json:
     """Return every state with its number."""
-    return {state.value: counts.get(state, 0) for state in State}
+    return {state.value: counts.get(state, 0) for state in StartState}
 
 
 def _node(report: NodeReport) -> Json:
@@ -98,7 +98,7 @@ def _policy(policy: Mapping[str, Any]) -> Json:
         ),
         {},
     )
-    counted = {state.value: _count(status.get(state.value)) for state in State}
+    counted = {state.value: _count(status.get(state.value)) for state in StartState}
     return {
         "name": printable(str(policy["metadata"]["name"])),
         "ready": {"True": True, "False": False}.get(str(ready.get("status"))),

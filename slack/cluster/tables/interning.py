@@ -152,7 +152,7 @@ def vector_of(amounts: Mapping[str, int]) -> Requests:
     return tuple(sorted((kept | {FURTHER: len(amounts) - len(kept)}).items()))
 
 
-class Resources:
+class CountedResources:
     """Columns of the requests matrices: cpu, memory, and what known nodes have; whatever else pods name gets none.
 
     Nodes come and go at once (`come`, `go`); columns follow when somebody looks (`settle`), and are used again.
@@ -236,7 +236,7 @@ def grown(matrix: IntArray, rows: int, width: int) -> IntArray:
 class RequestTable(Interner[Requests]):
     """Distinct request vectors as rows of one matrix."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: CountedResources) -> None:
         super().__init__(self._forget)
         self._resources = resources
         self._texts: Texts[bytes] = Texts()

@@ -23,7 +23,7 @@ from slack.cluster.classes import (
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
 from slack.cluster.requests import allocatable_amounts
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray
-from slack.cluster.tables.interning import Resources, grown
+from slack.cluster.tables.interning import CountedResources, grown
 
 _KEEPING_AWAY = ("NoSchedule", "NoExecute")
 
@@ -79,7 +79,7 @@ class NodeFacts:
 class NodeTable:
     """Columns of nodes, by name."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: CountedResources) -> None:
         self._resources = resources
         self.rows: dict[str, int] = {}
         self.names: list[str] = []
@@ -244,7 +244,7 @@ def _wrapped(total: int) -> int:
     return (total + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _ready_since(conditions: list[wire.Condition] | None) -> float | None:
+def _ready_since(conditions: list[wire.ObjectCondition] | None) -> float | None:
     """Return when the node became Ready (nan when it does not say), None when it is not."""
     for condition in conditions or ():
         if condition.type == "Ready" and condition.status == "True":

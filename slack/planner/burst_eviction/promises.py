@@ -231,7 +231,7 @@ def _idle(metadata: wire.Metadata, status: wire.ReplicatedStatus | None) -> bool
     return metadata.deletion_timestamp is not None or refused
 
 
-def _holds(conditions: list[wire.Condition] | None, *types: str) -> bool:
+def _holds(conditions: list[wire.ObjectCondition] | None, *types: str) -> bool:
     return any(condition.type in types and condition.status == "True" for condition in conditions or ())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from slack.cluster.snapshot import BoolArray, IntArray
 from slack.planner.domain.capacity import Size
 from slack.planner.model.result import Binding
-from slack.planner.model.wanted_by import Source, WantedBy
+from slack.planner.model.wanted_by import Source, WantedByField
 
 
 def bindings(
@@ -48,7 +48,7 @@ def bindings(
 
 
 def binding_floors(
-    resources: Sequence[str], wanted_by: Sequence[WantedBy], parts: Sequence[Size]
+    resources: Sequence[str], wanted_by: Sequence[WantedByField], parts: Sequence[Size]
 ) -> tuple[Binding, ...]:
     """Return the floors that bind, in the order of the resources.
 

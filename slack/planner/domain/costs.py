@@ -14,7 +14,7 @@ from slack.cluster.labels import INSTANCE_TYPE
 from slack.cluster.node_prices import NodePrices
 from slack.cluster.snapshot import CPU, MEMORY, IntArray, Snapshot
 from slack.planner.domain.membership import Domain
-from slack.planner.model.cost import Cost
+from slack.planner.model.cost import PlanCost
 from slack.planner.policy.spec import Policy
 
 FloatArray = npt.NDArray[np.float64]
@@ -73,7 +73,7 @@ def own_prices(policy: Policy) -> NodePrices:
     return NodePrices(cpu=named.get("cpu", 0.0), memory=named.get("memory", 0.0))
 
 
-def costs_of(snapshot: Snapshot, domain: Domain, rooms: Sequence[IntArray], nodes: Priced) -> list[Cost | None]:
+def costs_of(snapshot: Snapshot, domain: Domain, rooms: Sequence[IntArray], nodes: Priced) -> list[PlanCost | None]:
     """Return what rooms cost in a policy's part of the cluster; None where it has no node to go by.
 
     Args:
@@ -97,17 +97,17 @@ def costs_of(snapshot: Snapshot, domain: Domain, rooms: Sequence[IntArray], node
     each = float(known.mean()) if len(known) else None
     whole = allocatable.sum(axis=0, dtype=np.float64)
     currency = "" if own else nodes.prices.currency
-    made: list[Cost | None] = []
+    made: list[PlanCost | None] = []
     for room in rooms:
         asked = room[:width]
         there = (asked > 0) & (whole > 0)
         taken = float((asked[there] / whole[there]).max() * len(allocatable)) if there.any() else 0.0
         if by_amount is not None:
-            made.append(Cost(taken, by_amount.of_room(*_rated(asked)), currency, each))
+            made.append(PlanCost(taken, by_amount.of_room(*_rated(asked)), currency, each))
         elif each is None:
-            made.append(Cost(taken, unpriced_nodes=len(costs) if nodes.prices else 0))
+            made.append(PlanCost(taken, unpriced_nodes=len(costs) if nodes.prices else 0))
         else:
-            made.append(Cost(taken, taken * each, currency, each, len(costs) - len(known)))
+            made.append(PlanCost(taken, taken * each, currency, each, len(costs) - len(known)))
     return made
 
 

@@ -8,7 +8,7 @@ from slack.cluster.class_index import ClassIndex
 from slack.cluster.classes import Constraints, NodeClass, Taint
 from slack.cluster.snapshot import CPU, MEMORY, BoolArray, IntArray
 from slack.planner.domain.capacity import average_node
-from slack.planner.domain.feasibility import NodeRows, Room, allowed, fits, room_of
+from slack.planner.domain.feasibility import EmptyNodeCapacity, NodeRows, allowed, fits, room_of
 from slack.planner.model.vectors import any_of
 
 _MOST_PLACEMENTS = 1000
@@ -45,7 +45,7 @@ class Placement:
 class EmptyNodes:
     """Where the placeholders of a domain could stand."""
 
-    room: Room
+    room: EmptyNodeCapacity
     classes: tuple[NodeClass, ...]
     """Node classes of the domain, then those of its templates: the columns of `Demand.reach`."""
     index: ClassIndex = field(compare=False, repr=False)

@@ -19,7 +19,7 @@ from slack.planner.model.vectors import any_of, distinct, holds, maximal, sorted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Room:
+class EmptyNodeCapacity:
     """Empty nodes of a domain, templates included; M rows, duplicates folded."""
 
     capacity: IntArray
@@ -96,7 +96,7 @@ def rows_of(nodes: NodesWithoutPods, which: BoolArray, templates: tuple[Template
     )
 
 
-def room_of(nodes: NodeRows) -> Room:
+def room_of(nodes: NodeRows) -> EmptyNodeCapacity:
     """Collect the empty nodes."""
     allocatable, capacity, slots = nodes.allocatable, nodes.allocatable - nodes.daemon, nodes.slots
     class_id = nodes.class_id.astype(np.int64)
@@ -111,7 +111,7 @@ def room_of(nodes: NodeRows) -> Room:
     table, _ = distinct(np.concatenate([capacity, allocatable, slots[:, None], class_id[:, None]], axis=1))
     width = allocatable.shape[1]
     classes = nodes.classes + tuple(t.node_class for t in nodes.templates)
-    return Room(
+    return EmptyNodeCapacity(
         capacity=table[:, :width],
         allocatable=table[:, width:-2],
         slots=table[:, -2],
@@ -121,13 +121,13 @@ def room_of(nodes: NodeRows) -> Room:
     )
 
 
-def allowed(room: Room, constraints: Constraints) -> BoolArray:
+def allowed(room: EmptyNodeCapacity, constraints: Constraints) -> BoolArray:
     """[M] which empty nodes a placeholder with these constraints may go to."""
     rows: BoolArray = room.index.admitted(constraints)[room.class_id]
     return rows
 
 
-def astray(room: Room, constraints: Constraints) -> str | None:
+def astray(room: EmptyNodeCapacity, constraints: Constraints) -> str | None:
     """Say why no placeholder can be kept to the nodes that these constraints lead to; None where one can.
 
     A pod's features are inferred from what it does. A placeholder does nothing, so it goes to nodes without them, too.
@@ -141,20 +141,20 @@ def astray(room: Room, constraints: Constraints) -> str | None:
     return f"only some of the nodes declare the feature {names}, and no placeholder can be kept to these"
 
 
-def fits(room: Room, vector: IntArray, allowed_rows: BoolArray) -> bool:
+def fits(room: EmptyNodeCapacity, vector: IntArray, allowed_rows: BoolArray) -> bool:
     """Tell whether one placeholder fits an allowed empty node."""
     if not allowed_rows.any():
         return False
     return bool((within(vector, room.capacity) & (room.slots > 0) & allowed_rows).any())
 
 
-def fit_matrix(room: Room, vectors: IntArray, allowed_rows: BoolArray) -> BoolArray:
+def fit_matrix(room: EmptyNodeCapacity, vectors: IntArray, allowed_rows: BoolArray) -> BoolArray:
     """[V] the same for many vectors that share their constraints."""
     capacity = maximal(room.capacity[allowed_rows & (room.slots > 0)])
     return any_of(holds(capacity, vectors))
 
 
-def pinned_share(room: Room, vector: IntArray, allowed_rows: BoolArray) -> float:
+def pinned_share(room: EmptyNodeCapacity, vector: IntArray, allowed_rows: BoolArray) -> float:
     """Return the largest share of a node that one placeholder may take: of the smallest node that it could go to.
 
     Placeholders count in full in the autoscaler's utilisation, which is the largest share of any resource.
@@ -166,7 +166,7 @@ def pinned_share(room: Room, vector: IntArray, allowed_rows: BoolArray) -> float
     return float((vector[takes] / room.allocatable[hosts][:, takes]).max())
 
 
-def why_kept_off(room: Room, constraints: Constraints) -> str | None:
+def why_kept_off(room: EmptyNodeCapacity, constraints: Constraints) -> str | None:
     """Say what keeps a shape off every empty node whatever it requests; None if only its requests can."""
     if not len(room.capacity):
         return "the policy has no eligible node and no node template"
@@ -179,7 +179,7 @@ def why_kept_off(room: Room, constraints: Constraints) -> str | None:
 
 
 def why_not(
-    room: Room,
+    room: EmptyNodeCapacity,
     vector: IntArray,
     constraints: Constraints,
     resources: tuple[str, ...],

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from slack.planner.domain.capacity import RATED, Size
 from slack.planner.domain.terms import Terms
-from slack.planner.model.wanted_by import Source, WantedBy
+from slack.planner.model.wanted_by import Source, WantedByField
 
 
-def wanted_by(terms: Terms, resources: Sequence[str], parts: Sequence[Size]) -> tuple[WantedBy, ...]:
+def wanted_by(terms: Terms, resources: Sequence[str], parts: Sequence[Size]) -> tuple[WantedByField, ...]:
     """Return what sets the amounts that a policy wants; where it wants nothing, what that follows from.
 
     Args:
@@ -48,10 +48,10 @@ def _by_demand(part: Size, r: int) -> bool:
     return bool(part.demand[r] == part.asked[r] and part.demand[r] > max(part.share[r], part.floor[r]))
 
 
-def _named(terms: Terms, key: tuple[Source, str | None], names: tuple[str, ...], base: dict[str, int]) -> WantedBy:
+def _named(terms: Terms, key: tuple[Source, str | None], names: tuple[str, ...], base: dict[str, int]) -> WantedByField:
     source, window = key
     is_rate = source in (Source.RATE, Source.LADDER)
-    return WantedBy(
+    return WantedByField(
         source=source,
         resources=names,
         window=window,

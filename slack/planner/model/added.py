@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from slack.cluster.snapshot import IntArray
-from slack.planner.model.shape import Shape, Wanted
+from slack.planner.model.shape import Shape, WantedShape
 
 MOST_REMEMBERED = 256
 """Shapes of a policy of which it is remembered, those seen last."""
@@ -126,7 +126,7 @@ class Additions:
         """Return what is added to placeholders of the shape with this name."""
         return self._by_name.get(name, self._of_others)
 
-    def room_in(self, wanted: Iterable[Wanted], width: int) -> IntArray:
+    def room_in(self, wanted: Iterable[WantedShape], width: int) -> IntArray:
         """[R] what all of them request together."""
         total = np.zeros(width, dtype=np.int64)
         for w in wanted:

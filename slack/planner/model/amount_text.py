@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from slack.cluster.quantity import Written, format_cpu, format_quantity
+from slack.cluster.quantity import WrittenQuantity, format_cpu, format_quantity
 
 
 def resources_text(amounts: Iterable[tuple[str, int]]) -> str:
@@ -14,7 +14,9 @@ def resources_text(amounts: Iterable[tuple[str, int]]) -> str:
 def written_text(amounts: Iterable[tuple[str, int]]) -> str:
     """Return amounts as somebody wrote them, those that nobody wrote as `resources_text` does."""
     texts = [
-        (name, value.text if isinstance(value, Written) else _readable(name, value)) for name, value in amounts if value
+        (name, value.text if isinstance(value, WrittenQuantity) else _readable(name, value))
+        for name, value in amounts
+        if value
     ]
     return ", ".join(f"{text} {name}" for name, text in texts) or "no requests"
 

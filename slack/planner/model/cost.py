@@ -6,7 +6,7 @@ from slack.cluster.node_prices import HOURS_PER_MONTH
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class PlanCost:
     """What the placeholders of a policy cost when the plan is carried out."""
 
     nodes: float
@@ -33,7 +33,7 @@ class Cost:
     def of_nodes(self, count: int) -> str:
         """Say what so many nodes cost: in money where they have prices, else in node hours."""
         if self.node_per_hour is None:
-            return f"take {Cost(float(count))}"
+            return f"take {PlanCost(float(count))}"
         return f"cost {in_money(self.node_per_hour * count, self.currency)}"
 
     def __str__(self) -> str:

@@ -104,7 +104,7 @@ class Pool:
         return min(max(1 - (age - FRESH_SECONDS) / FADING_SECONDS, 0.0), 1.0)
 
 
-def read_pool(item: wire.ActivationPool) -> Pool | None:
+def read_pool(item: wire.ActivationPoolObject) -> Pool | None:
     """Return what a pool says; None for one that is being deleted, or announces nothing to anybody.
 
     One that cannot be read is a pool with a problem, which names the field.

@@ -10,14 +10,14 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Literal
 
-from slack.cluster.quantity import Written, format_compared
+from slack.cluster.quantity import WrittenQuantity, format_compared
 from slack.cluster.snapshot import IntArray
 from slack.planner.model.added import AddedBefore
-from slack.planner.model.cost import Cost
+from slack.planner.model.cost import PlanCost
 from slack.planner.model.shape import Role, Shape
-from slack.planner.model.wanted_by import WantedBy
-from slack.planner.objective.amount import Why
-from slack.schema.conditions import Condition
+from slack.planner.model.wanted_by import WantedByField
+from slack.planner.objective.amount import SizingReason
+from slack.schema.conditions import StatusCondition
 
 
 class ConditionType(StrEnum):
@@ -85,7 +85,7 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyState:
+class RememberedPolicy:
     """What the planner must remember of one policy between plans. Losing it only makes shrinking wait anew."""
 
     counts: Mapping[str, tuple[tuple[float, int], ...]] = field(default_factory=dict)
@@ -100,12 +100,12 @@ class PolicyState:
     """Steps of the ladder that hold; None where that is not known."""
 
 
-PlannerState = Mapping[str, PolicyState]
+PlannerState = Mapping[str, RememberedPolicy]
 """By policy name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShapeChange:
     """What happens to the placeholders of a shape when the plan is carried out."""
 
     add: int
@@ -125,7 +125,7 @@ class ShapePlan:
     """What should be there now."""
     workloads: tuple[str, ...]
     """Workloads that it makes room for, the most frequent first; at most 20."""
-    change: Change
+    change: ShapeChange
     bound: int
     pending: int
     retiring: bool = False
@@ -153,14 +153,14 @@ class Binding:
     def __str__(self) -> str:
         """Return it in words: `cpu ceiling 2 binds (6 wanted)`, `cpu floor 8 binds (6 wanted without it)`."""
         at, wanted = format_compared(self.resource, self.at, self.wanted)
-        at = self.at.text if isinstance(self.at, Written) else at
+        at = self.at.text if isinstance(self.at, WrittenQuantity) else at
         parts = ", and each zone has an equal part of it" if self.in_parts else ""
         without = " without it" if self.limit == "floor" else ""
         return f"{self.resource} {self.limit} {at} binds ({wanted} wanted{without}{parts})"
 
 
 @dataclass(frozen=True, slots=True)
-class Uncovered:
+class UncoveredPods:
     """Pods for which no room is kept, and why."""
 
     pod: str
@@ -237,8 +237,8 @@ class PolicyPlan:
     shapes: tuple[ShapePlan, ...]
     pushed_out: tuple[str, ...]
     """Names of bound placeholder pods that real pods leave no room for on their node (S2 step 1): delete them."""
-    uncovered: tuple[Uncovered, ...]
-    conditions: tuple[Condition, ...]
+    uncovered: tuple[UncoveredPods, ...]
+    conditions: tuple[StatusCondition, ...]
     covered_share: float
     """Share of the demand's weight that fits the room of one placeholder: what the condition Covered names.
 
@@ -252,7 +252,7 @@ class PolicyPlan:
     """How many placeholders one burst can displace at most before pods wait."""
     sustained_chunks_per_minute: float
     """Displacements a minute that refilling keeps up with: chunks per (12 s + node start)."""
-    wanted_by: tuple[WantedBy, ...] = ()
+    wanted_by: tuple[WantedByField, ...] = ()
     """What sets the amounts that are asked; empty where the policy may not plan."""
     binding: tuple[Binding, ...] = ()
     """Ceilings that keep the plan below what is asked, by resource."""
@@ -262,11 +262,11 @@ class PolicyPlan:
     """Sorted by workload."""
     pods: int = 0
     """Real pods of its base, pending ones included."""
-    why: Why | None = None
+    why: SizingReason | None = None
     """What an objective's amount follows from; None without an objective."""
-    cost: Cost | None = None
+    cost: PlanCost | None = None
     """What it costs when it is carried out; None where no node says."""
-    reserved_cost: Cost | None = None
+    reserved_cost: PlanCost | None = None
     """What the placeholders that are on nodes cost now."""
     new_nodes: int = 0
     """At least so many nodes must come until all of it stands on one."""
@@ -293,7 +293,7 @@ class PolicyPlan:
         """Whether every wanted shape fits some node."""
         return all(c.status for c in self.conditions if c.type == ConditionType.FEASIBLE)
 
-    def condition(self, kind: ConditionType) -> Condition:
+    def condition(self, kind: ConditionType) -> StatusCondition:
         """Return the condition of that type."""
         return next(c for c in self.conditions if c.type == kind)
 

@@ -146,7 +146,7 @@ def amounts(vector: IntArray, resources: Sequence[str]) -> tuple[tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class WantedShape:
     """One shape that should be there."""
 
     shape: Shape
@@ -161,7 +161,7 @@ class Wanted:
     """Its placeholders live on while they are bound; none is made anew."""
 
 
-def room_in(wanted: Sequence[Wanted], width: int) -> IntArray:
+def room_in(wanted: Sequence[WantedShape], width: int) -> IntArray:
     """[R] what all of them request together."""
     total = np.zeros(width, dtype=np.int64)
     for item in wanted:
@@ -169,9 +169,9 @@ def room_in(wanted: Sequence[Wanted], width: int) -> IntArray:
     return total
 
 
-def merged(wanted: Iterable[Wanted]) -> tuple[Wanted, ...]:
+def merged(wanted: Iterable[WantedShape]) -> tuple[WantedShape, ...]:
     """Add up equal shapes: a covering and a standard placeholder may be the same."""
-    found: dict[str, Wanted] = {}
+    found: dict[str, WantedShape] = {}
     for w in wanted:
         name = w.shape.name
         if name in found:

@@ -24,7 +24,7 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WantedBy:
+class WantedByField:
     """One field of a policy, and the resources of which it sets how much is wanted."""
 
     source: Source

@@ -12,7 +12,7 @@ Requests = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class SizingReason:
     """What the amount follows from, in numbers; texts are made where they are shown."""
 
     objective: float
@@ -50,7 +50,7 @@ class Amount:
 
     cpu_millis: int
     memory_bytes: int
-    why: Why
+    why: SizingReason
     mix: tuple[tuple[Requests, float], ...] = ()
     """Requests of one pod, and how much of what comes at this hour is like it, to a power of two: weights, which need
     not sum up to 1; empty where nothing came."""

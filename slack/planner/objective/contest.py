@@ -21,7 +21,7 @@ _FURTHER = 2.0
 """By so many better than the one in use."""
 
 
-class Contest:
+class PatternSelector:
     """Losses of each pattern less those of each other."""
 
     def __init__(self) -> None:

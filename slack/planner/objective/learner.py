@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slack.cluster.snapshot import IntArray
-from slack.planner.objective.amount import RESOURCES, Amount, Requests, Why
-from slack.planner.objective.contest import Contest
+from slack.planner.objective.amount import RESOURCES, Amount, Requests, SizingReason
+from slack.planner.objective.contest import PatternSelector
 from slack.planner.objective.correction import FARTHEST, Correction
 from slack.planner.objective.mix import Mix
 from slack.planner.objective.needs import FloatArray, Needs
@@ -72,7 +72,7 @@ class Learner:
     def __init__(self) -> None:
         self.needs = Needs()
         self.mix = Mix()
-        self.contest = Contest()
+        self.contest = PatternSelector()
         self.correction = Correction()
         self.modelled = [Correction() for _ in PATTERNS]
         """What each pattern would owe by now, had it been used: each is judged while it reaches the objective."""
@@ -202,7 +202,7 @@ class Learner:
         if keep_seconds > 0:
             soon = np.maximum(held, self._bounded(self._most_until(at_seconds, keep_seconds, chosen), objective)[0])
         coming, late = chosen.coming, chosen.late
-        why = Why(
+        why = SizingReason(
             objective=objective.instant_start,
             known=known,
             lacking=None if known else self.tally.lacking(objective),

@@ -140,7 +140,7 @@ def _need_more(counts: FloatArray) -> FloatArray:
     return late
 
 
-class LatePods:
+class LatePodRates:
     """How many pods an hour would have been late at a price, by pattern: many prices are tried on one state.
 
     Rows choose with their part of the whole, but only pods that a row itself has seen are late in it: one wave a night

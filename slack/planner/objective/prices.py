@@ -8,7 +8,7 @@ import numpy as np
 
 from slack.cluster.snapshot import IntArray
 from slack.planner.objective.correction import FARTHEST
-from slack.planner.objective.needs import FloatArray, LatePods, Needs
+from slack.planner.objective.needs import FloatArray, LatePodRates, Needs
 from slack.planner.objective.patterns import PATTERNS
 
 _PRICES = np.arange(-6.0, 6.01, 0.5)
@@ -31,7 +31,7 @@ class Prices:
         self._solving = 0
         self._solved = False
         """All prices have been worked out."""
-        self._trying: LatePods | None = None
+        self._trying: LatePodRates | None = None
 
     def places(self, patterns: IntArray, may: FloatArray, owed: FloatArray) -> FloatArray:
         """Return the least price at which no more are late, as a place among those that are tried.
@@ -55,7 +55,7 @@ class Prices:
     def solve_all(self, needs: Needs, pod: FloatArray) -> None:
         """Work out all prices, where that was never done."""
         if not self._solved:
-            self._trying = LatePods(needs, pod)
+            self._trying = LatePodRates(needs, pod)
             while self._trying.take(needs):
                 pass
             for i in range(len(_PRICES)):
@@ -71,7 +71,7 @@ class Prices:
             self._solved_at = at_seconds
             i = self._solving
             if self._trying is None:
-                self._trying = LatePods(needs, pod)
+                self._trying = LatePodRates(needs, pod)
             if self._trying.take(needs):
                 return
             self.lates[i] = self._trying.an_hour(float(np.exp(_PRICES[i])))

@@ -1,11 +1,11 @@
 """Why this much: an objective's amount in a sentence, the same wherever it is shown."""
 
-from slack.planner.objective.amount import Why
+from slack.planner.objective.amount import SizingReason
 
 _PATTERNS = {"none": "no pattern of time explains what comes"}
 
 
-def why_text(why: Why, amount: str) -> str:
+def why_text(why: SizingReason, amount: str) -> str:
     """Return the sentence.
 
     Args:

@@ -11,7 +11,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from slack.cluster.amounts import slip_in
-from slack.cluster.quantity import QuantityError, Written, base_units, cpu_millis
+from slack.cluster.quantity import QuantityError, WrittenQuantity, base_units, cpu_millis
 from slack.schema.values import Duration as Duration
 from slack.schema.values import Labels as Labels
 
@@ -64,12 +64,14 @@ def _quantities(value: object) -> object:
     return amounts
 
 
-def _as_written(value: object, check: ValidatorFunctionWrapHandler) -> dict[str, Written]:
+def _as_written(value: object, check: ValidatorFunctionWrapHandler) -> dict[str, WrittenQuantity]:
     """Check amounts, and keep what was written for each beside it."""
     checked: dict[str, int] = check(value)
     texts = value if isinstance(value, Mapping) else {}
     return {
-        name: Written(amount, before.text if isinstance(before := texts.get(name, amount), Written) else str(before))
+        name: WrittenQuantity(
+            amount, before.text if isinstance(before := texts.get(name, amount), WrittenQuantity) else str(before)
+        )
         for name, amount in checked.items()
     }
 
@@ -125,6 +127,6 @@ Room = Annotated[
     dict[str, int], BeforeValidator(_quantities), BeforeValidator(_without_slips), WrapValidator(_as_written)
 ]
 """An amount that a policy names: a name that is no resource is refused, and a unit that nobody can mean. What comes out
-knows its text (`Written`)."""
+knows its text (`WrittenQuantity`)."""
 TimeZone = Annotated[str, AfterValidator(_zone)]
 Cron = Annotated[str, AfterValidator(_cron)]

@@ -43,7 +43,7 @@ class ShapeLimit(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class StandardPlaceholders:
     """The placeholders of one shape that are there and count as standard ones."""
 
     shape: Shape
@@ -67,7 +67,7 @@ class CountedShape:
     is_retiring: bool
 
 
-def room_of(standing: Sequence[Standing], added: Additions, width: int) -> IntArray:
+def room_of(standing: Sequence[StandardPlaceholders], added: Additions, width: int) -> IntArray:
     """[R] what all of them request together."""
     total = np.zeros(width, dtype=np.int64)
     for there in standing:
@@ -75,7 +75,7 @@ def room_of(standing: Sequence[Standing], added: Additions, width: int) -> IntAr
     return total
 
 
-def limit_count(standing: Sequence[Standing], number: int) -> list[Standing]:
+def limit_count(standing: Sequence[StandardPlaceholders], number: int) -> list[StandardPlaceholders]:
     """Return no more than a number of placeholders (`ShapeLimit.NUMBER`)."""
     over = sum(there.count for there in standing) - number
     found = []
@@ -87,8 +87,12 @@ def limit_count(standing: Sequence[Standing], number: int) -> list[Standing]:
 
 
 def retained_counts(
-    standing: Sequence[Standing], need: IntArray, most: IntArray, added: Additions, most_shapes: int = MOST_SHAPES
-) -> list[Standing]:
+    standing: Sequence[StandardPlaceholders],
+    need: IntArray,
+    most: IntArray,
+    added: Additions,
+    most_shapes: int = MOST_SHAPES,
+) -> list[StandardPlaceholders]:
     """Return how many of each live on: all but what is more than needed, or more than there may be.
 
     Applies `ShapeLimit.AMOUNT`, then `ShapeLimit.SHAPES`.
@@ -114,7 +118,7 @@ def retained_counts(
     return limit_shapes(list(left.values()), most_shapes)
 
 
-def limit_shapes(standing: Sequence[Standing], most_shapes: int) -> list[Standing]:
+def limit_shapes(standing: Sequence[StandardPlaceholders], most_shapes: int) -> list[StandardPlaceholders]:
     """Return no more than a number of shapes that stay (`ShapeLimit.SHAPES`); the others have a count of 0."""
     there_are = sorted((there for there in standing if there.count), key=_losing_order)
     gone = {there.shape.name for there in there_are[: max(len(there_are) - most_shapes, 0)]}
@@ -167,5 +171,5 @@ def limit_to_ceiling(
     return counts
 
 
-def _losing_order(there: Standing) -> tuple[bool, int, str]:
+def _losing_order(there: StandardPlaceholders) -> tuple[bool, int, str]:
     return (there.refilled, there.count, there.shape.name)

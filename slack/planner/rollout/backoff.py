@@ -63,7 +63,7 @@ def latest_events(
 
 
 @dataclass(frozen=True, slots=True)
-class Pods:
+class ShapePods:
     """The placeholders of one shape that are there."""
 
     bound: int
@@ -87,13 +87,13 @@ class Pods:
         return self.pending + self.untold
 
 
-def pods_by_shape(alike: Iterable[Alike], now: float) -> dict[str, Pods]:
+def pods_by_shape(alike: Iterable[Alike], now: float) -> dict[str, ShapePods]:
     """Return the placeholders of each shape, sorted by its name."""
     sorts: dict[str, list[Alike]] = {}
     for each in alike:
         sorts.setdefault(each.shape, []).append(each)
     return {
-        name: Pods(
+        name: ShapePods(
             bound=sum(each.count for each in own if each.on_node),
             pending=sum(each.count for each in own if not each.on_node),
             oldest_pending_seconds=max(
@@ -138,7 +138,7 @@ REASONS = {
 }
 
 
-def _failing(backoff: Backoff | None, pods: Pods, event: AutoscalerEvent | None, *, now: float) -> Backoff | None:
+def _failing(backoff: Backoff | None, pods: ShapePods, event: AutoscalerEvent | None, *, now: float) -> Backoff | None:
     """Return the backoff of a shape whose placeholders fail as fast as they come.
 
     It ends by time alone: each one that fails was on a node for a moment. A probe would be the loop itself.
@@ -152,7 +152,13 @@ def _failing(backoff: Backoff | None, pods: Pods, event: AutoscalerEvent | None,
 
 
 def _next_backoff(
-    backoff: Backoff | None, pods: Pods, replicas: int, event: AutoscalerEvent | None, *, give_up: float, now: float
+    backoff: Backoff | None,
+    pods: ShapePods,
+    replicas: int,
+    event: AutoscalerEvent | None,
+    *,
+    give_up: float,
+    now: float,
 ) -> Backoff | None:
     """Return the backoff of one shape from now on."""
     failing = event if event is not None and event.answer is Answer.FAILING else None
@@ -173,7 +179,7 @@ def _next_backoff(
     return Backoff(until, tries, pods.bound, REASONS[event.answer])
 
 
-def _is_of_others(event: AutoscalerEvent, pods: Pods, shape: Shape, now: float) -> bool:
+def _is_of_others(event: AutoscalerEvent, pods: ShapePods, shape: Shape, now: float) -> bool:
     """Whether it was said of placeholders that no longer wait.
 
     An unbound one that has fitted for a moment waits anew, and its refusal is not said again at once.
@@ -186,7 +192,7 @@ def _is_of_others(event: AutoscalerEvent, pods: Pods, shape: Shape, now: float) 
 def hold_back(
     policy: Policy,
     existing: Sequence[ExistingShape],
-    pods: Mapping[str, Pods],
+    pods: Mapping[str, ShapePods],
     events: Mapping[str, AutoscalerEvent],
     backoffs: Mapping[str, Backoff],
     now: float,
@@ -213,7 +219,7 @@ def hold_back(
     ignored = 0.0
     for there in existing:
         name = there.shape.name
-        mine = pods.get(name, Pods(0, 0, 0.0))
+        mine = pods.get(name, ShapePods(0, 0, 0.0))
         event = events.get(replica_set_name(policy.name, there.shape))
         lasting = (Answer.QUOTA, Answer.FAILING)
         if event is not None and event.answer not in lasting and not mine.pending:

@@ -13,9 +13,9 @@ import numpy as np
 from slack.cluster.snapshot import IntArray
 from slack.planner.model.added import NO_ADDITIONS, AddedBefore, Additions, zero
 from slack.planner.model.result import ExistingShape
-from slack.planner.model.shape import Role, Wanted
+from slack.planner.model.shape import Role, WantedShape
 from slack.planner.removal.shapes import ROLE_ORDER, CountedShape, limit_to_ceiling, release_pending, to_lose
-from slack.planner.rollout.backoff import Pods
+from slack.planner.rollout.backoff import ShapePods
 
 Counts = tuple[tuple[float, int], ...]
 _STEPS = 4
@@ -23,10 +23,10 @@ _STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Target:
+class RolloutTarget:
     """What one shape's ReplicaSet should say now."""
 
-    wanted: Wanted
+    wanted: WantedShape
     """With count 0 for a shape that is being retired."""
     replicas: int
     retiring: bool
@@ -37,7 +37,7 @@ class CurrentState:
     """What is there, in one policy."""
 
     existing: Mapping[str, ExistingShape]
-    pods: Mapping[str, Pods]
+    pods: Mapping[str, ShapePods]
     ceiling: IntArray
     """[R]"""
     caps: Mapping[str, int]
@@ -78,13 +78,13 @@ class CurrentState:
         """[R] what a placeholder of a shape with this vector requests."""
         return self.added.of(name).size(vector)
 
-    def room(self, wanted: Wanted, count: int) -> IntArray:
+    def room(self, wanted: WantedShape, count: int) -> IntArray:
         """[R] what so many placeholders of a shape request."""
         return self.added.of(wanted.shape.name).room(count, wanted.vector)
 
     def used(self, name: str) -> int:
         """Return what it may take at this instant: what is asked for, or what is still there of it."""
-        pods = self.pods.get(name, Pods(0, 0, 0.0))
+        pods = self.pods.get(name, ShapePods(0, 0, 0.0))
         return max(self.replicas(name), pods.bound + pods.pending)
 
 
@@ -111,7 +111,7 @@ def _release(target: int, count: int, name: str, current: CurrentState, role: Ro
     return release_pending(target, count, replicas=current.replicas(name), bound=current.bound(name), at_once=at_once)
 
 
-def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted]) -> list[Wanted]:
+def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[WantedShape]) -> list[WantedShape]:
     """Return the wanted shapes that do an unwanted one's work.
 
     A standard placeholder is replaced by the other standard ones of its zone; a covering one by one that goes to the
@@ -134,12 +134,12 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     return [w for w in same if w.shape.constraints == old.shape.constraints and bool((w.vector >= vector).all())]
 
 
-def _step(wanted: Wanted) -> int:
+def _step(wanted: WantedShape) -> int:
     """Return how many of a shape come at a time while it replaces another."""
     return max(1, -(-wanted.count // _STEPS))
 
 
-def _still_needed(old: ExistingShape, wanted: Sequence[Wanted], size: IntArray, current: CurrentState) -> int:
+def _still_needed(old: ExistingShape, wanted: Sequence[WantedShape], size: IntArray, current: CurrentState) -> int:
     """Return how many of an old shape must stay until what replaces it is bound.
 
     An unbound placeholder fits where its twin leaves, and is told of when that has left: that it is there is enough.
@@ -158,13 +158,13 @@ def _still_needed(old: ExistingShape, wanted: Sequence[Wanted], size: IntArray, 
     return to_lose(missing, size)
 
 
-def _surplus(wanted: Sequence[Wanted], size: IntArray, counts: Counts, current: CurrentState) -> int:
+def _surplus(wanted: Sequence[WantedShape], size: IntArray, counts: Counts, current: CurrentState) -> int:
     """Return how many of an old shape are more than what replaces it: they wait for the shrink delay."""
     before = max((count for _, count in counts), default=0) * size
     return to_lose(before - sum((current.room(w, w.count) for w in wanted), np.zeros_like(size)), size)
 
 
-def _within_ceiling(targets: list[Target], current: CurrentState) -> list[Target]:
+def _within_ceiling(targets: list[RolloutTarget], current: CurrentState) -> list[RolloutTarget]:
     """Cut growth to what the ceiling leaves beside all that is there, and shrink what is above it at once."""
     used = np.zeros_like(current.ceiling) + current.beside
     for t in targets:
@@ -195,10 +195,12 @@ def _within_ceiling(targets: list[Target], current: CurrentState) -> list[Target
         CountedShape(sizes[i], result[i], t.wanted.count, t.wanted.role, t.retiring) for i, t in enumerate(targets)
     ]
     counts = limit_to_ceiling(shapes, planned, blocked, current.ceiling)
-    return [Target(t.wanted, count, t.retiring) for t, count in zip(targets, counts, strict=True)]
+    return [RolloutTarget(t.wanted, count, t.retiring) for t, count in zip(targets, counts, strict=True)]
 
 
-def first_steps(targets: Sequence[Target], known: Mapping[str, AddedBefore], current: CurrentState) -> dict[str, int]:
+def first_steps(
+    targets: Sequence[RolloutTarget], known: Mapping[str, AddedBefore], current: CurrentState
+) -> dict[str, int]:
     """Return the replicas to begin with under a ceiling while nobody knows what admission adds: one shows it.
 
     Mirrors wait for a standard or covering placeholder, unless there are none: what admission has against the mirror
@@ -218,13 +220,13 @@ def first_steps(targets: Sequence[Target], known: Mapping[str, AddedBefore], cur
     return steps
 
 
-def _has_overhead(target: Target) -> bool:
+def _has_overhead(target: RolloutTarget) -> bool:
     return bool(target.wanted.shape.runtime_class)
 
 
 def roll_out(
-    wanted: Sequence[Wanted], resources: tuple[str, ...], earlier: Mapping[str, Counts], current: CurrentState
-) -> tuple[tuple[Target, ...], dict[str, Counts]]:
+    wanted: Sequence[WantedShape], resources: tuple[str, ...], earlier: Mapping[str, Counts], current: CurrentState
+) -> tuple[tuple[RolloutTarget, ...], dict[str, Counts]]:
     """Work out the replicas of every shape, wanted or there.
 
     Returns:
@@ -233,7 +235,7 @@ def roll_out(
     names = {w.shape.name for w in wanted}
     old = [there for name, there in sorted(current.existing.items()) if name not in names]
     counts: dict[str, Counts] = {}
-    targets: list[Target] = []
+    targets: list[RolloutTarget] = []
     exchanged: set[str] = set()
     for there in old:
         name, vector = there.shape.name, there.shape.vector(resources)
@@ -248,7 +250,7 @@ def roll_out(
         else:
             replicas = steady(0, counts[name], there.replicas)
         replicas = _release(replicas, 0, name, current, there.role)
-        targets.append(Target(Wanted(there.shape, there.role, 0, vector), replicas, retiring=True))
+        targets.append(RolloutTarget(WantedShape(there.shape, there.role, 0, vector), replicas, retiring=True))
     for w in wanted:
         name = w.shape.name
         replicas = current.replicas(name)
@@ -258,6 +260,6 @@ def roll_out(
             target = min(target, max(replicas, current.bound(name) + _step(w)))
         if w.used_up:
             target = min(target, current.bound(name))
-        targets.append(Target(w, min(target, current.caps.get(name, target)), retiring=not w.count))
+        targets.append(RolloutTarget(w, min(target, current.caps.get(name, target)), retiring=not w.count))
     targets = _within_ceiling(targets, current)
     return tuple(sorted(targets, key=lambda t: (ROLE_ORDER[t.wanted.role], t.retiring, t.wanted.shape.name))), counts

@@ -7,11 +7,11 @@ and the state that a later plan of the same would leave is `later`.
 import math
 from dataclasses import replace
 
-from slack.planner.model.result import PolicyState
+from slack.planner.model.result import RememberedPolicy
 from slack.planner.policy.spec import Policy
 
 
-def waits_until(policy: Policy, before: PolicyState, state: PolicyState) -> float:
+def waits_until(policy: Policy, before: RememberedPolicy, state: RememberedPolicy) -> float:
     """Return the Unix time at which a plan of the same could be another one: -inf where that is not known.
 
     Args:
@@ -30,7 +30,7 @@ def waits_until(policy: Policy, before: PolicyState, state: PolicyState) -> floa
     return min(ends, default=math.inf)
 
 
-def later(state: PolicyState, now: float) -> PolicyState:
+def later(state: RememberedPolicy, now: float) -> RememberedPolicy:
     """Return the state that another plan of the same at a later time would leave."""
     counts = {name: (*found[:-1], (now, found[-1][1])) for name, found in state.counts.items()}
     return replace(state, counts=counts)

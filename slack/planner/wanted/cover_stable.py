@@ -17,7 +17,7 @@ from slack.cluster.snapshot import BoolArray, IntArray, Workload
 from slack.planner.domain.capacity import RATED, UNLIMITED, dominant_share
 from slack.planner.domain.feasibility import fits, why_not
 from slack.planner.model.result import ExistingShape
-from slack.planner.model.shape import Role, Shape, Wanted, amounts
+from slack.planner.model.shape import Role, Shape, WantedShape, amounts
 from slack.planner.model.vectors import any_of, within
 from slack.planner.policy.spec import CoverMode, Policy
 from slack.planner.wanted.cover_choice import CoverChoice, CoverLimits, FloatArray, Items, choose_cover
@@ -35,7 +35,7 @@ _Choice = list[tuple[Shape, IntArray]]
 class StableCover:
     """The cover of one domain as placeholders."""
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedShape, ...]
     cover: CoverChoice
     due: bool
     """A change waits for the stabilisation window."""
@@ -283,5 +283,5 @@ def stable_cover(part: PartInputs) -> StableCover:
         # S6: what is larger than every pod that it covers lives on as long as it is bound, and is not made again.
         exact = shape in made or _is_size_of(items.vectors[covers], vector, items.level)
         role = Role.COVER if exact else Role.FILL
-        wanted.append(Wanted(shape, role, 1, vector, workloads, items.kinds_of(covers), used_up=not exact))
+        wanted.append(WantedShape(shape, role, 1, vector, workloads, items.kinds_of(covers), used_up=not exact))
     return StableCover(tuple(wanted), replace(cover, covered=covered), due, infeasible)

@@ -16,7 +16,7 @@ from slack.planner.domain.counting import Counting, standing
 from slack.planner.domain.host_names import HOST_REFUSED
 from slack.planner.domain.membership import Domain, Template
 from slack.planner.model.plan_cache import PlanCache
-from slack.planner.model.result import Uncovered
+from slack.planner.model.result import UncoveredPods
 from slack.planner.model.vectors import any_of, distinct, holds
 from slack.planner.objective.amount import Requests
 from slack.planner.policy.spec import PodSelector, Policy
@@ -51,7 +51,7 @@ class Demand:
     """[K] pods of it run on nodes of the domain."""
     present: BoolArray
     """[K] there are pods of it now; of the others only arrivals are known, which count for hours."""
-    uncovered: tuple[Uncovered, ...]
+    uncovered: tuple[UncoveredPods, ...]
 
 
 def kinds_reach(
@@ -229,7 +229,7 @@ def demand_of(
         together=kinds.together[rows],
         stands=here[rows],
         present=present[rows],
-        uncovered=tuple(Uncovered(pod, reason) for pod, reason in sorted(uncovered.items())),
+        uncovered=tuple(UncoveredPods(pod, reason) for pod, reason in sorted(uncovered.items())),
     )
 
 

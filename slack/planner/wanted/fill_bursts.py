@@ -16,7 +16,7 @@ from slack.planner.domain.capacity import RATED
 from slack.planner.model.vectors import distinct, is_within
 from slack.planner.wanted.fill_choice import (
     OVERSHOOT,
-    Bounds,
+    ChunkBounds,
     FillChoice,
     count_for,
     rounded_up,
@@ -74,7 +74,7 @@ def pods_in(chunk: IntArray, pod: IntArray) -> int:
     return min(each // asked for each, asked in pairs if asked > 0)
 
 
-def fills_for(remaining: IntArray, bounds: Bounds, limit: IntArray, bursts: Sequence[Burst]) -> Fills:
+def fills_for(remaining: IntArray, bounds: ChunkBounds, limit: IntArray, bursts: Sequence[Burst]) -> Fills:
     """Choose what fills the remaining room, as `choose_fills`, with chunks for bursts where they are worth it.
 
     Args:
@@ -143,7 +143,7 @@ def _let_in(fills: Fills, burst: Burst) -> int:
     return sum(fill.count * pods_in(fill.chunk, burst.pod) for fill in fills)
 
 
-def _chunks(rated: IntArray, bounds: Bounds, bursts: Sequence[Burst]) -> list[IntArray]:
+def _chunks(rated: IntArray, bounds: ChunkBounds, bursts: Sequence[Burst]) -> list[IntArray]:
     """Return chunks of whole pods: of nothing else, and in the ratio of what remains."""
     found: dict[tuple[int, ...], IntArray] = {}
     for burst in bursts:
@@ -162,7 +162,7 @@ def _chunks(rated: IntArray, bounds: Bounds, bursts: Sequence[Burst]) -> list[In
     return list(found.values())
 
 
-def _fills(chunk: IntArray, rated: IntArray, plain: Fills, bounds: Bounds, limit: IntArray) -> list[Fills]:
+def _fills(chunk: IntArray, rated: IntArray, plain: Fills, bounds: ChunkBounds, limit: IntArray) -> list[Fills]:
     """Return fills with chunks of this size: of nothing else, and beside those that would be chosen without bursts."""
     found: list[Fills] = []
     if (chunk[rated > 0] > 0).all():

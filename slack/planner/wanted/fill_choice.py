@@ -34,7 +34,7 @@ _PINNED = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bounds:
+class ChunkBounds:
     """What limits a chunk in one domain."""
 
     chunk: IntArray
@@ -57,7 +57,7 @@ class FillChoice:
     count: int
 
 
-def make_bounds(allocatable: IntArray, average: IntArray, pods: IntArray, granularity: int) -> Bounds:
+def make_bounds(allocatable: IntArray, average: IntArray, pods: IntArray, granularity: int) -> ChunkBounds:
     """Work out a domain's bounds.
 
     Args:
@@ -70,7 +70,7 @@ def make_bounds(allocatable: IntArray, average: IntArray, pods: IntArray, granul
     exceeded = holds(pods, pods).T
     np.fill_diagonal(exceeded, False)
     unpinned = allocatable.min(axis=0) * PIN_PERCENT // 100
-    return Bounds(
+    return ChunkBounds(
         # Rounded up: by one byte less, what is a node's would take one chunk more than the granularity.
         chunk=np.minimum(-(-average // granularity), unpinned),
         unpinned=unpinned,
@@ -95,14 +95,14 @@ def count_for(remaining: IntArray, chunk: IntArray) -> int:
     return count
 
 
-def useful(chunk: IntArray, bounds: Bounds) -> bool:
+def useful(chunk: IntArray, bounds: ChunkBounds) -> bool:
     """Tell whether the chunk makes room for some real pod and is not larger than all of them (S6)."""
     if not len(bounds.pods):
         return True
     return bool(within(bounds.pods, chunk).any() and within(chunk, bounds.largest).any())
 
 
-def shares(vector: IntArray, bounds: Bounds) -> float:
+def shares(vector: IntArray, bounds: ChunkBounds) -> float:
     """Return what a vector takes of an average node, its shares of all resources added up; infinite for what none has.
 
     Both cpu and memory count: room of either that nobody asked for is overshoot.
@@ -118,17 +118,17 @@ def _shares(vector: IntArray, node: IntArray) -> float:
     return total
 
 
-def cost_of(fill: FillChoice, bounds: Bounds) -> float:
+def cost_of(fill: FillChoice, bounds: ChunkBounds) -> float:
     """Return what the fill takes of average nodes."""
     return fill.count * shares(fill.chunk, bounds)
 
 
-def overshoots(cost: float, count: int, remaining: IntArray, bounds: Bounds) -> float:
+def overshoots(cost: float, count: int, remaining: IntArray, bounds: ChunkBounds) -> float:
     """Return how much a fill takes beyond a quarter more than is wanted; one placeholder cannot be less."""
     return 0.0 if count <= 1 else max(cost - OVERSHOOT * shares(remaining, bounds), 0.0)
 
 
-def score(fills: Sequence[FillChoice], remaining: IntArray, bounds: Bounds) -> float:
+def score(fills: Sequence[FillChoice], remaining: IntArray, bounds: ChunkBounds) -> float:
     """Return what is to be as little as can be: room, number, overshoot, nodes that are pinned; in average nodes."""
     cost, count = sum(cost_of(fill, bounds) for fill in fills), sum(fill.count for fill in fills)
     pinned = sum(cost_of(fill, bounds) for fill in fills if not is_within(fill.chunk, bounds.unpinned))
@@ -169,7 +169,7 @@ def _count_within(remaining: IntArray, chunk: IntArray, limit: IntArray) -> int:
     return most if most < count and bool((remaining - most * chunk < max(most, 1)).all()) else count
 
 
-def raised(chunk: IntArray, largest: IntArray, bounds: Bounds) -> IntArray:
+def raised(chunk: IntArray, largest: IntArray, bounds: ChunkBounds) -> IntArray:
     """Return the chunk, made large enough for the cheapest pod that `largest` holds where it is too small for any."""
     if within(bounds.pods, chunk).any():
         return chunk
@@ -178,7 +178,7 @@ def raised(chunk: IntArray, largest: IntArray, bounds: Bounds) -> IntArray:
     return np.maximum(chunk, least)
 
 
-def _candidates(remaining: IntArray, bounds: Bounds, limit: IntArray) -> list[IntArray]:
+def _candidates(remaining: IntArray, bounds: ChunkBounds, limit: IntArray) -> list[IntArray]:
     if not len(bounds.pods):
         chunk = _split(remaining, bounds.chunk, limit)
         return [] if chunk is None else [chunk]
@@ -190,7 +190,7 @@ def _candidates(remaining: IntArray, bounds: Bounds, limit: IntArray) -> list[In
     return found
 
 
-def choose_fill(remaining: IntArray, bounds: Bounds, limit: IntArray | None = None) -> FillChoice | None:
+def choose_fill(remaining: IntArray, bounds: ChunkBounds, limit: IntArray | None = None) -> FillChoice | None:
     """Choose the chunk that fills what remains of cpu and memory: few placeholders that take little more than that.
 
     Args:
@@ -215,7 +215,7 @@ def choose_fill(remaining: IntArray, bounds: Bounds, limit: IntArray | None = No
     return min(options, key=lambda f: (score((f,), rated, bounds), f.count, f.chunk.tolist()), default=None)
 
 
-def fill_further(remaining: IntArray, bounds: Bounds, resource: int) -> FillChoice:
+def fill_further(remaining: IntArray, bounds: ChunkBounds, resource: int) -> FillChoice:
     """Fill one further resource (a GPU, say) that a floor names, like the real pod that brings it at the least cost."""
     have = bounds.pods[bounds.pods[:, resource] > 0] if len(bounds.pods) else bounds.pods
     if len(have):
@@ -253,7 +253,7 @@ def version_1(
     return None if smaller is None else FillChoice(smaller, _count_within(rated, smaller, np.maximum(limit, 0)))
 
 
-def standard_chunk(base: IntArray, bounds: Bounds) -> IntArray | None:
+def standard_chunk(base: IntArray, bounds: ChunkBounds) -> IntArray | None:
     """Return the chunk for a fixed number of placeholders: as large as the bounds allow, in the base's ratio."""
     ratio = np.where(np.arange(len(base)) < RATED, np.maximum(base, 0), 0)
     if not ratio[:RATED].all():

@@ -10,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 
 from slack.cluster.snapshot import IntArray
-from slack.planner.model.shape import Wanted
-from slack.planner.removal.shapes import Standing, limit_count, retained_counts, room_of
-from slack.planner.wanted.fill_choice import Bounds, FillChoice, count_for, fill_further
+from slack.planner.model.shape import WantedShape
+from slack.planner.removal.shapes import StandardPlaceholders, limit_count, retained_counts, room_of
+from slack.planner.wanted.fill_choice import ChunkBounds, FillChoice, count_for, fill_further
 from slack.planner.wanted.fill_stable import Filling, StableFill, only, shapes_left
 from slack.planner.wanted.part_inputs import PartInputs
 from slack.planner.wanted.standing import standing_of
 
 
-def fill_nodes(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> StableFill:
+def fill_nodes(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBounds) -> StableFill:
     """Keep a domain's number of whole nodes free; more of them where its floor is above that.
 
     Args:
@@ -55,7 +55,7 @@ def fill_nodes(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> Sta
     return StableFill(filling.wanted(cover, most_shapes), desired, asked, filling.capped, tuple(filling.infeasible))
 
 
-def _standing(part: PartInputs, cover: Sequence[Wanted]) -> list[Standing]:
+def _standing(part: PartInputs, cover: Sequence[WantedShape]) -> list[StandardPlaceholders]:
     """Return what is there and is about as large as a node; refilled is what still fits one."""
     here, node = part.domain.constraints, part.empty.usual
     tolerance = part.domain.policy.spec.stabilization.shape_tolerance

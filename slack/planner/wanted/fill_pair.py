@@ -14,7 +14,7 @@ from slack.planner.domain.capacity import RATED, dominant_share
 from slack.planner.model.vectors import is_within
 from slack.planner.wanted.fill_choice import (
     OVERSHOOT,
-    Bounds,
+    ChunkBounds,
     FillChoice,
     choose_fill,
     count_for,
@@ -38,13 +38,15 @@ def count_of(fills: Fills) -> int:
     return sum(fill.count for fill in fills)
 
 
-def nodes_of(fills: Fills, bounds: Bounds) -> float:
+def nodes_of(fills: Fills, bounds: ChunkBounds) -> float:
     """Return how many average nodes they fill: the dominant share of all of them together."""
     total = sum((fill.count * fill.chunk for fill in fills), np.zeros_like(bounds.average))
     return float(dominant_share(total, bounds.average))
 
 
-def pair_for(remaining: IntArray, chunks: tuple[IntArray, IntArray], limit: IntArray, bounds: Bounds) -> Fills | None:
+def pair_for(
+    remaining: IntArray, chunks: tuple[IntArray, IntArray], limit: IntArray, bounds: ChunkBounds
+) -> Fills | None:
     """Return how many of two chunks hold what remains at the least cost; None where both are not needed.
 
     Args:
@@ -76,7 +78,7 @@ def most_within(remaining: IntArray, chunk: IntArray) -> int:
     return min(_MOST, *counts) if counts else 0
 
 
-def _chunks(bounds: Bounds) -> list[IntArray]:
+def _chunks(bounds: ChunkBounds) -> list[IntArray]:
     """Return the largest useful chunk like each of the largest pods, those that bring cpu or memory cheaply."""
     found = [raised(np.minimum(largest, bounds.chunk), largest, bounds) for largest in bounds.largest]
     best: set[int] = set()
@@ -90,7 +92,7 @@ def _chunks(bounds: Bounds) -> list[IntArray]:
     return [found[i] for i in sorted(best)]
 
 
-def choose_fills(remaining: IntArray, bounds: Bounds, limit: IntArray) -> Fills:
+def choose_fills(remaining: IntArray, bounds: ChunkBounds, limit: IntArray) -> Fills:
     """Choose one chunk; or two where one overshoots by a quarter and they do not, or take far fewer placeholders.
 
     Args:

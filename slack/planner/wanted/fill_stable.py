@@ -13,11 +13,11 @@ import numpy as np
 from slack.cluster.snapshot import IntArray
 from slack.planner.domain.capacity import RATED, dominant_share
 from slack.planner.domain.feasibility import why_not
-from slack.planner.model.shape import Role, Shape, Wanted
+from slack.planner.model.shape import Role, Shape, WantedShape
 from slack.planner.policy.spec import CoverMode
 from slack.planner.removal.shapes import (
     MOST_SHAPES,
-    Standing,
+    StandardPlaceholders,
     limit_count,
     limit_shapes,
     retained_counts,
@@ -27,7 +27,7 @@ from slack.planner.wanted.cover_stable import shape_of
 from slack.planner.wanted.fill_bursts import Burst, bursts_of, fills_for
 from slack.planner.wanted.fill_choice import (
     OVERSHOOT,
-    Bounds,
+    ChunkBounds,
     FillChoice,
     count_for,
     fill_further,
@@ -52,7 +52,7 @@ _MOST_PAIRED = 4
 class StableFill:
     """The standard placeholders of one domain."""
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedShape, ...]
     desired: IntArray
     """[R] extra capacity wanted; a fixed number of placeholders is the room of so many chunks."""
     asked: IntArray
@@ -69,7 +69,7 @@ class Filling:
     part: PartInputs
     taken: IntArray
     """[R] what cover and mirrors make up of the extra capacity."""
-    found: dict[str, Standing]
+    found: dict[str, StandardPlaceholders]
     most_new: int
     """A new shape is made only while they are fewer: those that the cover counts on as well are some of eight."""
     infeasible: list[str] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Filling:
         """Add placeholders of the choice: as many as hold the need, its own number where there is none."""
         part, chunk, shape = self.part, choice.chunk, self.shape(choice.chunk)
         added = part.added.of(shape.name)
-        before = self.found.get(shape.name, Standing(shape, chunk, 0))
+        before = self.found.get(shape.name, StandardPlaceholders(shape, chunk, 0))
         asked = before.count + choice.count
         there = added.room(before.count, chunk)
         if need is not None:
@@ -110,27 +110,27 @@ class Filling:
         if not part.empty.holds(chunk, where):
             self.infeasible.append(f"standard placeholder: {why_not(part.empty.room, chunk, where, part.resources)}")
         elif count:
-            self.found[shape.name] = Standing(shape, chunk, count)
+            self.found[shape.name] = StandardPlaceholders(shape, chunk, count)
 
-    def wanted(self, cover: Sequence[Wanted], most_shapes: int) -> tuple[Wanted, ...]:
+    def wanted(self, cover: Sequence[WantedShape], most_shapes: int) -> tuple[WantedShape, ...]:
         """Return them, in no more than so many shapes beside those of the cover."""
         # what the cover has a placeholder of is no further size
         shared = sum(self.found[w.shape.name].count > 0 for w in cover if w.shape.name in self.found)
         return tuple(
-            Wanted(there.shape, Role.FILL, there.count, there.vector, used_up=not there.refilled)
+            WantedShape(there.shape, Role.FILL, there.count, there.vector, used_up=not there.refilled)
             # where none that is there may be made more of, today's size takes the place of the rarest
             for there in limit_shapes([there for _, there in sorted(self.found.items())], most_shapes + shared)
         )
 
 
-def shapes_left(part: PartInputs, cover: Sequence[Wanted]) -> tuple[int, int]:
+def shapes_left(part: PartInputs, cover: Sequence[WantedShape]) -> tuple[int, int]:
     """Return how many new shapes standard placeholders may have beside those of the cover, and how many in all."""
     made_to_cover = sum(w.role is Role.COVER for w in cover)
     most_new = MOST_SHAPES - (len(cover) - made_to_cover)
     return most_new, max(most_new + max(part.domain.policy.spec.cover.max_shapes - made_to_cover, 0), 1)
 
 
-def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> StableFill:
+def stable_fill(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBounds) -> StableFill:
     """Fill what is left of a domain's extra capacity.
 
     Args:
@@ -190,7 +190,7 @@ def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> St
     return StableFill(filling.wanted(cover, most_shapes), desired, asked, filling.capped, tuple(filling.infeasible))
 
 
-def _is_less_than_half(missing: IntArray, fills: Fills, bounds: Bounds) -> bool:
+def _is_less_than_half(missing: IntArray, fills: Fills, bounds: ChunkBounds) -> bool:
     """Whether what is missing is less than half of each placeholder that would be made: those of an objective round."""
     share = float(dominant_share(missing, bounds.average))
     return all(2 * share <= float(dominant_share(fill.chunk, bounds.average)) for fill in fills)
@@ -214,9 +214,9 @@ def _further(filling: Filling) -> IntArray:
 
 def _todays(
     part: PartInputs,
-    standing: Sequence[Standing],
+    standing: Sequence[StandardPlaceholders],
     need: IntArray,
-    bounds: Bounds,
+    bounds: ChunkBounds,
     chunk: IntArray | None,
     left: IntArray,
     bursts: Sequence[Burst],
@@ -239,7 +239,7 @@ def _todays(
 
 
 def _new(
-    filling: Filling, missing: IntArray, whole: IntArray, best: Fills, bounds: Bounds, bursts: Sequence[Burst]
+    filling: Filling, missing: IntArray, whole: IntArray, best: Fills, bounds: ChunkBounds, bursts: Sequence[Burst]
 ) -> Fills:
     """Choose what is made anew: a size that is there while it does for little more, else today's.
 
@@ -292,7 +292,7 @@ def _few_enough(chunk: IntArray, whole: IntArray, best: Fills) -> bool:
     return number <= 2 * count_of(best) or number <= _MANY
 
 
-def _holding(chunks: Sequence[IntArray], missing: IntArray, left: IntArray, bounds: Bounds) -> Fills:
+def _holding(chunks: Sequence[IntArray], missing: IntArray, left: IntArray, bounds: ChunkBounds) -> Fills:
     """Return how many of one chunk or two hold what is missing; none where they cannot, or two are not needed."""
     if len(chunks) == 2:
         pair = pair_for(missing, (chunks[0], chunks[1]), left, bounds)

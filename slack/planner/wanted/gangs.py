@@ -15,7 +15,7 @@ from slack.cluster.snapshot import IntArray, PodKinds, Snapshot
 from slack.planner.domain.counting import Counting, standing
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
-from slack.planner.model.shape import Wanted
+from slack.planner.model.shape import WantedShape
 from slack.planner.wanted.demand import reach_of
 from slack.planner.wanted.preemption_blockers import preemption_blockers
 
@@ -45,7 +45,7 @@ def _gangs(kinds: PodKinds, rows: IntArray) -> list[_Gang]:
     return found
 
 
-def _slack_for(gang: _Gang, kinds: PodKinds, wanted: Sequence[Wanted], width: int) -> IntArray:
+def _slack_for(gang: _Gang, kinds: PodKinds, wanted: Sequence[WantedShape], width: int) -> IntArray:
     """[R] what all placeholders hold that its pods may use: not what is kept for other workloads."""
     names = {str(kinds.workloads[k]) for k in gang.rows.tolist()}
     usable = [w for w in wanted if not w.role.for_named or w.shape.reserved_for in names]
@@ -53,7 +53,7 @@ def _slack_for(gang: _Gang, kinds: PodKinds, wanted: Sequence[Wanted], width: in
 
 
 def gangs_without_room(
-    snapshot: Snapshot, domain: Domain, wanted: Sequence[Wanted], *, counting: Counting, cache: PlanCache
+    snapshot: Snapshot, domain: Domain, wanted: Sequence[WantedShape], *, counting: Counting, cache: PlanCache
 ) -> dict[int, str]:
     """Return the kinds whose gangs a policy's slack cannot hold whole, and how much of them it can.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from slack.cluster.selectors import Namespaces
 from slack.cluster.snapshot import IntArray, Snapshot
 from slack.planner.domain.capacity import ceiling_of
-from slack.planner.domain.feasibility import Room, allowed, fits, node_rows, room_of
+from slack.planner.domain.feasibility import EmptyNodeCapacity, allowed, fits, node_rows, room_of
 from slack.planner.domain.membership import Domain
 from slack.planner.model.added import Additions
 from slack.planner.model.plan_cache import PlanCache
@@ -21,9 +21,9 @@ class Home:
     """A policy that may take placeholders in."""
 
     domain: Domain
-    room: Room
+    room: EmptyNodeCapacity
     """Of the nodes that it selects and that are ready, tainted ones too, and of its templates."""
-    present: Room
+    present: EmptyNodeCapacity
     """Of all nodes that it selects: one that is not ready for a minute moves no mirrors to another policy."""
     ceiling: IntArray
     """[R]"""

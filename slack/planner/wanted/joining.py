@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.snapshot import BoolArray, IntArray
-from slack.planner.domain.feasibility import Room
+from slack.planner.domain.feasibility import EmptyNodeCapacity
 from slack.planner.model.vectors import any_of, distinct, holds, maximal, within
 from slack.planner.wanted.cover_choice import Items
 
@@ -63,7 +63,11 @@ def are_many(items: Items) -> bool:
 
 
 def joined(
-    items: Items, room: Room, placements: tuple[BoolArray, ...], feasible: BoolArray, there: tuple[IntArray, ...]
+    items: Items,
+    room: EmptyNodeCapacity,
+    placements: tuple[BoolArray, ...],
+    feasible: BoolArray,
+    there: tuple[IntArray, ...],
 ) -> Items:
     """Join the vectors of items, whose number and weight may be any.
 
@@ -113,7 +117,7 @@ def _within_nodes(wanted: IntArray, vectors: IntArray, held: IntArray) -> IntArr
 
 
 def _holders(
-    items: Items, rounded: IntArray, room: Room, placements: tuple[BoolArray, ...], feasible: BoolArray
+    items: Items, rounded: IntArray, room: EmptyNodeCapacity, placements: tuple[BoolArray, ...], feasible: BoolArray
 ) -> IntArray:
     """[I, R] what an empty node has that holds the item; the largest one where it fits several, nothing where none."""
     held = np.zeros_like(items.vectors)

@@ -20,8 +20,8 @@ from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, require
 from slack.planner.domain.membership import Domain
 from slack.planner.model.added import NO_ADDITIONS, Additions
 from slack.planner.model.plan_cache import PlanCache
-from slack.planner.model.result import CutReservation, ExistingShape, Uncovered
-from slack.planner.model.shape import Role, Shape, Wanted
+from slack.planner.model.result import CutReservation, ExistingShape, UncoveredPods
+from slack.planner.model.shape import Role, Shape, WantedShape
 from slack.planner.wanted.homes import Home, choose_home, home_of
 from slack.planner.wanted.mirror_domains import divided_mirror
 from slack.planner.wanted.mirror_standing import MirrorsThere, StandingMirrors
@@ -51,8 +51,8 @@ from slack.planner.wanted.reserve_limits import (
 class PolicyMirrors:
     """What one policy keeps for those who have asked by name: mirrors, and what pools announce."""
 
-    wanted: list[Wanted] = field(default_factory=list)
-    uncovered: list[Uncovered] = field(default_factory=list)
+    wanted: list[WantedShape] = field(default_factory=list)
+    uncovered: list[UncoveredPods] = field(default_factory=list)
     infeasible: list[str] = field(default_factory=list)
     cuts: list[CutReservation] = field(default_factory=list)
     covers: dict[int, str] = field(default_factory=dict)
@@ -62,17 +62,17 @@ class PolicyMirrors:
 
     def leave_out(self, workload: Workload, reason: str) -> None:
         """Note why nothing is kept for a workload or pool; the policy is none the less what it should be."""
-        self.uncovered.append(Uncovered(str(workload), reason))
+        self.uncovered.append(UncoveredPods(str(workload), reason))
 
     def lacks(self, workload: Workload, reason: str) -> None:
         """Note why a workload does not get what it asks for."""
-        self.uncovered.append(Uncovered(str(workload), reason))
+        self.uncovered.append(UncoveredPods(str(workload), reason))
         self.infeasible.append(f"{workload}: {reason}")
 
     def cut(self, reservation: Reservation, granted: int, reason: str) -> None:
         """Note that a workload gets less than it reserves, by a bound of the policy."""
         workload, asked = reservation.workload, reservation.count
-        self.uncovered.append(Uncovered(str(workload), reason))
+        self.uncovered.append(UncoveredPods(str(workload), reason))
         self.cuts.append(
             CutReservation(workload.namespace, workload.kind, workload.name, asked, granted, reason, reservation.uid)
         )
@@ -84,7 +84,7 @@ class _Candidate:
 
     reservation: Reservation
     rows: list[int]
-    mirror: Wanted
+    mirror: WantedShape
     bound: str | None
     """Why it is less already than what is reserved."""
 
@@ -101,7 +101,7 @@ def _places(snapshot: Snapshot, domain: Domain, reservation: Reservation, rows: 
 
 def _mirror(
     snapshot: Snapshot, home: Home, reservation: Reservation, rows: Sequence[int]
-) -> tuple[Wanted | None, str | None]:
+) -> tuple[WantedShape | None, str | None]:
     """Return the mirror of one workload, and why there is none, or less of it than asked for."""
     domain = home.domain
     constraints = mirror_constraints(reservation, domain)
@@ -124,7 +124,7 @@ def _mirror(
         if key != HOSTNAME and (places := _places(snapshot, domain, reservation, rows, key)) < count:
             count = places
             reason = f"its anti-affinity over {key} leaves {places} places for the {reservation.count} that it reserves"
-    return Wanted(
+    return WantedShape(
         shape, Role.MIRROR, count, vector, (str(reservation.workload),), np.array(rows, dtype=np.int64)
     ), reason
 
@@ -189,7 +189,7 @@ def assign_mirrors(
 
 def _divided(
     snapshot: Snapshot, domain: Domain, candidate: _Candidate, replicas: Mapping[Shape, int], count: int
-) -> tuple[Wanted, ...]:
+) -> tuple[WantedShape, ...]:
     """Return the placeholders of a candidate: unbound ones zone by zone, if its workload spreads over zones."""
     mirror = replace(candidate.mirror, count=count)
     if domain.policy.form.is_scheduled:
@@ -205,7 +205,7 @@ def _share_out(
     lives_on: Iterable[StandingMirrors],
     mirrors: Sequence[PolicyMirrors],
     at: int,
-    divide: Callable[[int], Sequence[Wanted]],
+    divide: Callable[[int], Sequence[WantedShape]],
 ) -> None:
     """Let the mirrors that are there count, each for the policy that has made it; today's makes what is missing."""
     for standing in lives_on:
@@ -290,7 +290,7 @@ def _granted(
             yield candidate, count
 
 
-def zone_of(mirror: Wanted, zones: Mapping[str, Domain], snapshot: Snapshot) -> str | None:
+def zone_of(mirror: WantedShape, zones: Mapping[str, Domain], snapshot: Snapshot) -> str | None:
     """Return the one zone that a mirror can go to, None where it can go to several."""
     can = np.array([admits(mirror.shape.constraints, node_class) for node_class in snapshot.node_classes], dtype=bool)
     reached = [

@@ -16,16 +16,16 @@ from slack.cluster.classes import admits
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.snapshot import Snapshot
 from slack.planner.domain.membership import Domain
-from slack.planner.model.shape import Shape, Wanted
+from slack.planner.model.shape import Shape, WantedShape
 
 
 def divided_mirror(
     snapshot: Snapshot,
     domain: Domain,
     spread: Sequence[Mapping[str, Any]],
-    mirror: Wanted,
+    mirror: WantedShape,
     replicas: Mapping[Shape, int],
-) -> tuple[Wanted, ...]:
+) -> tuple[WantedShape, ...]:
     """Divide a mirror among the zones that its workload spreads over; it stays whole if it spreads over none.
 
     Args:
@@ -98,7 +98,7 @@ def _widest(
     return max(found, key=lambda each: (len(each[2]), each[0]), default=None)
 
 
-def _pods_by_value(snapshot: Snapshot, mirror: Wanted, key: str, values: Iterable[str]) -> dict[str, int]:
+def _pods_by_value(snapshot: Snapshot, mirror: WantedShape, key: str, values: Iterable[str]) -> dict[str, int]:
     """Count the workload's pods in each zone."""
     found, presence = dict.fromkeys(values, 0), snapshot.presence
     own = np.isin(presence.kind, mirror.kinds)

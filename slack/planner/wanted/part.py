@@ -26,11 +26,11 @@ from slack.planner.domain.unseen_resources import NOWHERE
 from slack.planner.model.added import AddedBefore, Additions
 from slack.planner.model.placeholder_counts import Alike
 from slack.planner.model.plan_cache import PlanCache
-from slack.planner.model.result import AutoscalerEvent, ExistingShape, PolicyState, Uncovered
-from slack.planner.model.shape import Role, Wanted
+from slack.planner.model.result import AutoscalerEvent, ExistingShape, RememberedPolicy, UncoveredPods
+from slack.planner.model.shape import Role, WantedShape
 from slack.planner.model.vectors import distinct
-from slack.planner.model.wanted_by import WantedBy
-from slack.planner.objective.amount import Amount, Why
+from slack.planner.model.wanted_by import WantedByField
+from slack.planner.objective.amount import Amount, SizingReason
 from slack.planner.policy.spec import Base, CoverMode, LadderStep
 from slack.planner.wanted.chances import chances_of, feasible_items, reach_constraints
 from slack.planner.wanted.cover_choice import Limit, make_items, weighed
@@ -74,7 +74,7 @@ class PolicyInputs:
     """Rows of nodes whose pods, placeholders among them, request more than they have."""
     events: Mapping[str, AutoscalerEvent]
     """The latest by ReplicaSet."""
-    state: PolicyState
+    state: RememberedPolicy
     priority: int
     unfit: str | None
     """Why its PriorityClass will not do."""
@@ -95,7 +95,7 @@ class PolicyInputs:
     """Names of the strangers that other policies count on."""
     amount: Amount | None = None
     """What its objective asks for; None while a rate holds."""
-    why: Why | None = None
+    why: SizingReason | None = None
     """What that follows from."""
     unbounded: str | None = None
     """Why nothing bounds what its objective may cost, so that it does not decide."""
@@ -110,8 +110,8 @@ class PartPlan:
     """What one domain should have."""
 
     size: Size
-    wanted: tuple[Wanted, ...]
-    uncovered: tuple[Uncovered, ...]
+    wanted: tuple[WantedShape, ...]
+    uncovered: tuple[UncoveredPods, ...]
     infeasible: tuple[str, ...]
     """Why wanted shapes were not made (S3)."""
     pins: tuple[str, ...]
@@ -131,7 +131,7 @@ class PartPlan:
     """[R] the standard placeholder that a fixed number is counted in; None for a rate."""
 
 
-Planned = tuple[list[PartPlan], dict[str, float], Held, frozenset[str], tuple[WantedBy, ...]]
+Planned = tuple[list[PartPlan], dict[str, float], Held, frozenset[str], tuple[WantedByField, ...]]
 
 
 def plan_parts(policy: PolicyInputs) -> Planned:
@@ -206,7 +206,7 @@ def _part_inputs(
     policy: PolicyInputs,
     domain: Domain,
     size: Size,
-    mirrors: tuple[Wanted, ...],
+    mirrors: tuple[WantedShape, ...],
     elapsed: bool,
     cache: PlanCache,
 ) -> tuple[PartInputs, frozenset[str]]:
@@ -273,7 +273,7 @@ def _here(policy: PolicyInputs, domain: Domain, empty: EmptyNodes) -> tuple[Exis
 
 
 def _guests(
-    policy: PolicyInputs, domain: Domain, size: Size, mirrors: Sequence[Wanted], existing: Sequence[ExistingShape]
+    policy: PolicyInputs, domain: Domain, size: Size, mirrors: Sequence[WantedShape], existing: Sequence[ExistingShape]
 ) -> tuple[frozenset[str], IntArray]:
     """Return which placeholders of other policies on this domain's nodes count for it, and what they request."""
     resources = policy.snapshot.resources
@@ -344,12 +344,12 @@ def _covered_share(part: PartInputs, covering: StableCover) -> float:
     return float(weight[covered].sum()) / total if total else 1.0
 
 
-def _why_uncovered(part: PartInputs, covering: StableCover) -> tuple[list[Uncovered], list[str]]:
+def _why_uncovered(part: PartInputs, covering: StableCover) -> tuple[list[UncoveredPods], list[str]]:
     """Name what the cover leaves out, and which of it fits nowhere (S3)."""
     spec, items, empty, cover = part.domain.policy.spec, part.items, part.empty, covering.cover
     if spec.cover.mode is CoverMode.NONE:
         return [], []
-    uncovered: list[Uncovered] = []
+    uncovered: list[UncoveredPods] = []
     infeasible: list[str] = []
     total = float(items.weight.sum()) or 1.0
     reasons: dict[int, str] = {}
@@ -388,15 +388,15 @@ def _why_uncovered(part: PartInputs, covering: StableCover) -> tuple[list[Uncove
     rows = np.flatnonzero(missed[items.kind_item])
     for row, k, i in zip(rows.tolist(), items.kinds[rows].tolist(), items.kind_item[rows].tolist(), strict=True):
         reason = reasons.get(i) or nowhere.get(_exactly(part, row), "it fits no empty node")
-        uncovered.append(Uncovered(str(part.workloads[k]), reason))
+        uncovered.append(UncoveredPods(str(part.workloads[k]), reason))
     return uncovered, infeasible
 
 
-def uncovered_gangs(policy: PolicyInputs, wanted: Sequence[Wanted]) -> list[Uncovered]:
+def uncovered_gangs(policy: PolicyInputs, wanted: Sequence[WantedShape]) -> list[UncoveredPods]:
     """Name the gangs that all placeholders of a policy cannot hold whole."""
     snapshot = policy.snapshot
     reasons = gangs_without_room(snapshot, policy.domain, wanted, counting=policy.counting, cache=policy.cache)
-    return [Uncovered(str(snapshot.kinds.workloads[k]), reason) for k, reason in reasons.items()]
+    return [UncoveredPods(str(snapshot.kinds.workloads[k]), reason) for k, reason in reasons.items()]
 
 
 def _exactly(part: PartInputs, row: int) -> _Exactly:
@@ -428,7 +428,7 @@ def _as_it_is(snapshot: Snapshot, domain: Domain, zone: str, size: Size, existin
     """Return a plan of what is there and still asked for: the zone has no eligible node to plan for."""
     rows = np.flatnonzero(domain.members)
     first = f" ({snapshot.nodes.names[rows[0]]}{' ...' if len(rows) > 1 else ''})" if len(rows) else ""
-    wanted, need = list[Wanted](), size.desired.copy()
+    wanted, need = list[WantedShape](), size.desired.copy()
     for there in sorted(existing, key=lambda each: each.role is Role.FILL):
         if there.role.for_named or (ZONE, zone) not in there.shape.node_selector:
             continue
@@ -438,7 +438,7 @@ def _as_it_is(snapshot: Snapshot, domain: Domain, zone: str, size: Size, existin
             least = int(there.role is Role.COVER and size.desired.any())
             count = min(count, int((-(-need[held] // vector[held])).max(initial=least)))
         need -= count * vector
-        wanted.append(Wanted(there.shape, there.role, 0 if size.replicas == 0 else count, vector))
+        wanted.append(WantedShape(there.shape, there.role, 0 if size.replicas == 0 else count, vector))
     return PartPlan(
         size=size,
         wanted=tuple(wanted),

@@ -8,7 +8,7 @@ from slack.planner.domain.empty_nodes import EmptyNodes
 from slack.planner.domain.membership import Domain
 from slack.planner.model.added import Additions
 from slack.planner.model.result import ExistingShape
-from slack.planner.model.shape import Wanted
+from slack.planner.model.shape import WantedShape
 from slack.planner.wanted.chances import Chances
 from slack.planner.wanted.cover_choice import Items
 from slack.planner.wanted.demand import Demand
@@ -31,7 +31,7 @@ class PartInputs:
     chances: Chances
     """Of the items."""
     empty: EmptyNodes
-    mirrors: tuple[Wanted, ...]
+    mirrors: tuple[WantedShape, ...]
     existing: tuple[ExistingShape, ...]
     """Of this policy, with the replicas that count here."""
     guests: IntArray

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slack.cluster.snapshot import IntArray
-from slack.planner.model.shape import Wanted
+from slack.planner.model.shape import WantedShape
 from slack.planner.policy.spec import CoverMode
-from slack.planner.removal.shapes import Standing
+from slack.planner.removal.shapes import StandardPlaceholders
 from slack.planner.wanted.fill_bursts import Burst, outgrown
-from slack.planner.wanted.fill_choice import Bounds, useful
+from slack.planner.wanted.fill_choice import ChunkBounds, useful
 from slack.planner.wanted.part_inputs import PartInputs
 
 _REFILLED = 4
 """So many of them are refilled when they are displaced, those with the most placeholders; rarer ones merge away."""
 
 
-def standing_of(part: PartInputs, cover: Sequence[Wanted]) -> list[Standing]:
+def standing_of(part: PartInputs, cover: Sequence[WantedShape]) -> list[StandardPlaceholders]:
     """Return what is there in this domain beside mirrors, and beside what the cover counts on, by name of the shape."""
     policy, empty = part.domain.policy, part.empty
     covering = {w.shape.name: w.count for w in cover}
@@ -35,17 +35,17 @@ def standing_of(part: PartInputs, cover: Sequence[Wanted]) -> list[Standing]:
         if shape.precedence != policy.precedence:
             continue
         if empty.placement(shape.constraints).reach.any():
-            found.append(Standing(shape, shape.vector(part.resources), count))
+            found.append(StandardPlaceholders(shape, shape.vector(part.resources), count))
     return sorted(found, key=lambda standing: standing.shape.name)
 
 
 def with_refills(
-    standing: Sequence[Standing],
+    standing: Sequence[StandardPlaceholders],
     part: PartInputs,
-    bounds: Bounds,
+    bounds: ChunkBounds,
     chunks: Sequence[IntArray],
     bursts: Sequence[Burst] = (),
-) -> list[Standing]:
+) -> list[StandardPlaceholders]:
     """Tell which of the shapes are refilled: those that real pods may be as large as, and not too many of them.
 
     Where bursts want chunks that hold twice as many of their pods, what is smaller is not refilled either.
@@ -60,7 +60,7 @@ def with_refills(
     spec = part.domain.policy.spec
     here = part.domain.constraints
 
-    def serves(there: Standing) -> bool:
+    def serves(there: StandardPlaceholders) -> bool:
         if there.shape.constraints != here or not part.empty.holds(there.vector, here):
             return False
         return spec.cover.mode is CoverMode.NONE or useful(there.vector, bounds)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from slack.scorer.inputs.objects import without_port
 
 
-class NodeRows(Mapping[str, int]):
+class NodeRowsByName(Mapping[str, int]):
     """Rows of nodes by any of their names; looks up only what is asked for."""
 
     def __init__(self, row_of: Mapping[str, int], aliases: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ scheduler minds them for requests. Halves of a millicore are rounded away from z
 import math
 
 from slack.cluster.requests import (
-    Resources,
+    ResourceRequirements,
     amounts_of,
     effective_limits,
     effective_requests,
@@ -71,7 +71,7 @@ def demand_of(
     )
 
 
-def _predicted_use(resources: Resources, path: str, prediction: Prediction) -> dict[str, int]:
+def _predicted_use(resources: ResourceRequirements, path: str, prediction: Prediction) -> dict[str, int]:
     """Return amounts of what says anything, in thousandths; a limit without a request is the request, too."""
     limits = amounts_of(f"{path}.limits", resources.limits)
     requests = limits | amounts_of(f"{path}.requests", resources.requests)

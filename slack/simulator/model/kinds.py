@@ -10,8 +10,8 @@ from slack.cluster.classes import Constraints
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.snapshot import IntArray, Workload
 from slack.planner.model.shape import Shape
-from slack.simulator.scenario.inventory import Workload as WorkloadSpec
-from slack.simulator.scenario.load import Deployment
+from slack.simulator.scenario.inventory import ScenarioWorkload as WorkloadSpec
+from slack.simulator.scenario.load import DeploymentReplicas
 from slack.simulator.scenario.scenario import Scenario
 
 
@@ -99,7 +99,7 @@ class Kinds:
                 spec.preempts,
             )
             kind.workload = row
-            kind.controlled = isinstance(spec.arrivals, Deployment)
+            kind.controlled = isinstance(spec.arrivals, DeploymentReplicas)
             if spec.anti_affinity == "hostname":
                 kind.conflicts.append(kind.index)
 

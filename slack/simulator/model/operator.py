@@ -15,7 +15,7 @@ from slack.planner.model.result import (
     ExistingShape,
     PlannerState,
     PolicyPlan,
-    PolicyState,
+    RememberedPolicy,
     ShapePlan,
 )
 from slack.planner.objects.adoption import once_written
@@ -184,7 +184,7 @@ class ModelledOperator:
         """Return until when the passing of time changes no plan: -inf where that is not known."""
         if self._any_pending:
             return -math.inf
-        empty = PolicyState()
+        empty = RememberedPolicy()
         states = [(p, self._before.get(p.name, empty), self._state.get(p.name, empty)) for p in self._policies]
         waits = min((waits_until(*known) for known in states), default=math.inf)
         return min(waits - self._epoch, self._cluster.arrivals_until(self._clock.now))

@@ -12,7 +12,7 @@ from slack.demand.model import DemandSettings, PoolTarget
 from slack.demand.targets import BUCKET_SECONDS, DemandHistory, target_of
 from slack.planner.model.pool import Pool
 from slack.simulator.model.state import ModelledCluster
-from slack.simulator.scenario.demand import ActivationPool
+from slack.simulator.scenario.demand import SimulatedPool
 from slack.simulator.scenario.scenario import Scenario
 
 LOOK_SECONDS = BUCKET_SECONDS
@@ -23,7 +23,7 @@ class _Announcer:
     """One workload that is a pool."""
 
     kind: int
-    spec: ActivationPool
+    spec: SimulatedPool
     requests: Amounts
     settings: DemandSettings
     history: DemandHistory = field(default_factory=DemandHistory)

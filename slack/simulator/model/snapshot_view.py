@@ -17,7 +17,7 @@ from slack.planner.objects.manifests import replica_set_name
 from slack.simulator.model.kinds import PodKind, PodRole
 from slack.simulator.model.scheduler import ModelledScheduler
 from slack.simulator.model.state import READY, STARTING, ModelledCluster
-from slack.simulator.scenario.load import Deployment
+from slack.simulator.scenario.load import DeploymentReplicas
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
 
@@ -257,7 +257,7 @@ class SnapshotView:
         found = []
         for kind in self._real:
             spec = self._scenario.workloads[kind.workload]
-            if spec.reserve and isinstance(spec.arrivals, Deployment):
+            if spec.reserve and isinstance(spec.arrivals, DeploymentReplicas):
                 found.append(
                     ReservedWorkload(
                         workload=cluster.kinds.workloads[kind.workload],

@@ -26,7 +26,7 @@ from slack.cluster.quantity import QuantityError, amount, format_cpu, format_mem
 from slack.errors import InvalidInput
 from slack.planner.policy.spec import CoverMode, Objective
 from slack.simulator.scenario import validation_errors
-from slack.simulator.scenario.inventory import Workload
+from slack.simulator.scenario.inventory import ScenarioWorkload
 from slack.simulator.scenario.scenario import Scenario, problems_of
 from slack.simulator.scenario.slack_kinds import NoSlack, Policies, Proportional, Slack, Static
 
@@ -383,7 +383,7 @@ def _like_largest(scenario: Scenario, kind: str) -> Overprovisioned:
     )
 
 
-def _share(workload: Workload, scenario: Scenario) -> float:
+def _share(workload: ScenarioWorkload, scenario: Scenario) -> float:
     """Return the dominant share that one pod takes of the largest node."""
     return max(
         (

@@ -37,7 +37,7 @@ from slack.simulator.scenario.arrivals import draw_arrivals
 from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler as ClusterAutoscalerSettings
 from slack.simulator.scenario.autoscaler_settings import Karpenter as KarpenterSettings
 from slack.simulator.scenario.distributions import FloatArray
-from slack.simulator.scenario.load import Deployment, Jobs
+from slack.simulator.scenario.load import DeploymentReplicas, Jobs
 from slack.simulator.scenario.scenario import InvalidScenario, Scenario, problems_of
 from slack.simulator.scenario.slack_kinds import NoSlack, Policies
 
@@ -146,7 +146,7 @@ class Simulation:
             self._arrivals.append(draw_arrivals(workload, self.clock.end, self._rng(_ARRIVALS, row)))
             self._next.append(0)
             kind = cluster.kinds[row]
-            if isinstance(arrivals, Deployment):
+            if isinstance(arrivals, DeploymentReplicas):
                 replicas = arrivals.replicas
                 if arrivals.hpa is not None:
                     replicas = min(max(replicas, arrivals.hpa.min_replicas), arrivals.hpa.max_replicas)

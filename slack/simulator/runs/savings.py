@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from slack.simulator.scenario.distributions import Forever
-from slack.simulator.scenario.load import Deployment
+from slack.simulator.scenario.load import DeploymentReplicas
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
 
@@ -53,7 +53,7 @@ def most_late(scenario: Scenario, moments: Iterable[Iterable[float]], goal: floa
     for workload in scenario.workloads:
         arrivals = workload.arrivals
         fixed = begin > 0 and isinstance(workload.life, Forever)
-        if isinstance(arrivals, Deployment) and (arrivals.hpa is not None or not fixed):
+        if isinstance(arrivals, DeploymentReplicas) and (arrivals.hpa is not None or not fixed):
             return None
     coming = sum(1 for times in moments for at in times if at >= begin)
     return int((1 - goal) * coming + _NOTHING)

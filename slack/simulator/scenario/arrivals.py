@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from slack.simulator.scenario.distributions import FloatArray
-from slack.simulator.scenario.inventory import Workload
-from slack.simulator.scenario.load import Bursts, Deployment, Diurnal, Jobs, Poisson, Replay
+from slack.simulator.scenario.inventory import ScenarioWorkload
+from slack.simulator.scenario.load import Bursts, DeploymentReplicas, Diurnal, Jobs, Poisson, Replay
 
 
 def moments(arrivals: object, duration: float, rng: np.random.Generator) -> FloatArray:
@@ -36,12 +36,14 @@ def moments(arrivals: object, duration: float, rng: np.random.Generator) -> Floa
         case Replay():
             times = np.array([at for at, _ in arrivals.rows], dtype=np.float64)
             return np.sort(times[times < duration])
-        case Deployment():
+        case DeploymentReplicas():
             return np.zeros(0)
     raise TypeError(f"{type(arrivals).__name__} is no arrivals")
 
 
-def draw_arrivals(workload: Workload, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def draw_arrivals(
+    workload: ScenarioWorkload, duration: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
     """Return a workload's moments of arrival and lives, both in seconds."""
     times = moments(workload.arrivals, duration, rng)
     lives = workload.life.draw(rng, len(times))

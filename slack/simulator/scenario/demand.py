@@ -24,7 +24,7 @@ def _up_to(most: timedelta) -> AfterValidator:
     return AfterValidator(check)
 
 
-class ActivationPool(Model):
+class SimulatedPool(Model):
     """Its pods are an ActivationPool's: what they grew by is told to the operator, which keeps room for it."""
 
     max_containers: Annotated[int, Field(ge=1, le=5000)] = 20

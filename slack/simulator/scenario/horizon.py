@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from slack.simulator.scenario.distributions import Points
-from slack.simulator.scenario.inventory import Workload
-from slack.simulator.scenario.load import Bursts, Deployment, Jobs, Replay
+from slack.simulator.scenario.inventory import ScenarioWorkload
+from slack.simulator.scenario.load import Bursts, DeploymentReplicas, Jobs, Replay
 from slack.simulator.scenario.times import duration_text
 
 
-def problems(workloads: Sequence[Workload], duration: timedelta) -> Iterator[str]:
+def problems(workloads: Sequence[ScenarioWorkload], duration: timedelta) -> Iterator[str]:
     """Yield a problem for each workload none of whose pods, or none of whose load's points, comes within the run."""
     end = f"the duration, {duration_text(duration)}"
     for index, workload in enumerate(workloads):
@@ -27,11 +27,11 @@ def problems(workloads: Sequence[Workload], duration: timedelta) -> Iterator[str
             case Replay() if min(at for at, _ in arrivals.rows) >= duration.total_seconds():
                 first = min(at for at, _ in arrivals.rows)
                 yield f"{path}.rows: none of them is within {end}; the first is at {first:g} seconds"
-            case Deployment() if len(points := _points(arrivals)) > 1 and points[0] >= duration.total_seconds():
+            case DeploymentReplicas() if len(points := _points(arrivals)) > 1 and points[0] >= duration.total_seconds():
                 yield f"{path}.hpa.load.points: none of them is within {end}; the load would never change"
 
 
-def warnings(workloads: Sequence[Workload], duration: timedelta) -> Iterator[str]:
+def warnings(workloads: Sequence[ScenarioWorkload], duration: timedelta) -> Iterator[str]:
     """Yield a warning for each workload of which a part comes after the end."""
     end, seconds = f"after the duration, {duration_text(duration)}", duration.total_seconds()
     for index, workload in enumerate(workloads):
@@ -45,7 +45,7 @@ def warnings(workloads: Sequence[Workload], duration: timedelta) -> Iterator[str
                 late = [place for place, (at, _) in enumerate(arrivals.rows) if at >= seconds]
                 if late:
                     yield f"{path}.rows[{late[0]}]: {_of(late, arrivals.rows)} come {end}, and are not played"
-            case Deployment():
+            case DeploymentReplicas():
                 # one point after the end is how people draw the last line
                 points = _points(arrivals)
                 late = [place for place, at in enumerate(points) if at > seconds][1:]
@@ -57,6 +57,6 @@ def _of(late: Sequence[int], all_: Sequence[object]) -> str:
     return f"{len(late)} of {len(all_)}"
 
 
-def _points(arrivals: Deployment) -> list[float]:
+def _points(arrivals: DeploymentReplicas) -> list[float]:
     load = arrivals.hpa.load if arrivals.hpa is not None else None
     return [at for at, _ in load.points] if isinstance(load, Points) else []

@@ -9,7 +9,7 @@ from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.labels import ZONE
 from slack.planner.policy.fields import Amount, Labels
 from slack.planner.policy.spec import TolerationSpec
-from slack.simulator.scenario.demand import ActivationPool
+from slack.simulator.scenario.demand import SimulatedPool
 from slack.simulator.scenario.distributions import Constant, Forever, Life, Model, StartUp
 from slack.simulator.scenario.load import Arrivals
 from slack.simulator.scenario.slack_kinds import Count, Name, Requests
@@ -96,7 +96,7 @@ class NodeGroup(Model):
         return NodeClass(tuple(sorted(labels.items())), tuple(taints))
 
 
-class Workload(Model):
+class ScenarioWorkload(Model):
     """Equal pods, and how they come."""
 
     name: Name
@@ -122,7 +122,7 @@ class Workload(Model):
     """Annotated resource-slack.io/exclude: no room is kept for it (R6)."""
     reserve: Annotated[str, Field(pattern=r"^$|^\d+%?$")] = ""
     """Annotated resource-slack.io/reserve (S7): '2' or '25%'; for a deployment."""
-    activation_pool: ActivationPool | None = None
+    activation_pool: SimulatedPool | None = None
     """Its pods are the containers of such a pool; none when absent."""
     life: Life = Forever()
     """How long a pod runs, from binding."""

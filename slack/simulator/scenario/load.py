@@ -92,7 +92,7 @@ class Hpa(Model):
         return self
 
 
-class Deployment(Model):
+class DeploymentReplicas(Model):
     """Replicas of a Deployment: fixed, or scaled by an HPA. Pods that go are replaced."""
 
     kind: Literal["deployment"]
@@ -122,4 +122,4 @@ class Replay(Model):
     """[seconds from the start, life in seconds or null to draw it from `life`], in any order."""
 
 
-Arrivals = Annotated[Poisson | Diurnal | Bursts | Deployment | Jobs | Replay, Field(discriminator="kind")]
+Arrivals = Annotated[Poisson | Diurnal | Bursts | DeploymentReplicas | Jobs | Replay, Field(discriminator="kind")]

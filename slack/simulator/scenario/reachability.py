@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from slack.cluster.classes import Constraints, admits, reason_against
-from slack.simulator.scenario.inventory import NodeGroup, Workload
+from slack.simulator.scenario.inventory import NodeGroup, ScenarioWorkload
 from slack.simulator.scenario.slack_kinds import NoSlack, Policies, Proportional, Static
 
 
 def problems(
-    groups: Sequence[NodeGroup], workloads: Sequence[Workload], slack: NoSlack | Policies | Static | Proportional
+    groups: Sequence[NodeGroup],
+    workloads: Sequence[ScenarioWorkload],
+    slack: NoSlack | Policies | Static | Proportional,
 ) -> Iterator[str]:
     """Yield a problem for every workload, and for the overprovisioner, whose pods fit no node group."""
     if not groups:

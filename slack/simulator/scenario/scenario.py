@@ -17,7 +17,7 @@ from slack.planner.policy.spec import DEFAULT_RATE
 from slack.simulator.scenario import horizon, reachability, sizes, validation_errors
 from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler, Karpenter, NoAutoscaler
 from slack.simulator.scenario.distributions import Model
-from slack.simulator.scenario.inventory import OWNER_KINDS, NodeGroup, Workload
+from slack.simulator.scenario.inventory import OWNER_KINDS, NodeGroup, ScenarioWorkload
 from slack.simulator.scenario.slack_kinds import Policies, Slack
 from slack.simulator.scenario.times import Duration, PeriodSeconds, PositiveDuration, PositiveSeconds, RunTime
 from slack.simulator.scenario.upstream import Upstream, also
@@ -133,7 +133,7 @@ class Scenario(Model):
     """What pricePerHour is in, such as EUR; for tables and pictures."""
     node_groups: tuple[NodeGroup, ...]
     """Which nodes there can be; at least one group."""
-    workloads: tuple[Workload, ...]
+    workloads: tuple[ScenarioWorkload, ...]
     """What runs; at least one workload."""
     scheduler: Scheduler = Scheduler()
     """kube-scheduler's settings."""

@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import assert_never
 
 from slack.cluster.quantity import format_quantity
-from slack.simulator.scenario.inventory import NodeGroup, Workload
-from slack.simulator.scenario.load import Arrivals, Bursts, Deployment, Diurnal, Jobs, Poisson, Replay
+from slack.simulator.scenario.inventory import NodeGroup, ScenarioWorkload
+from slack.simulator.scenario.load import Arrivals, Bursts, DeploymentReplicas, Diurnal, Jobs, Poisson, Replay
 
 _LARGEST_SUM = 1 << 62
 
 
 def problems(
-    groups: Sequence[NodeGroup], workloads: Sequence[Workload], max_pods: int, duration: timedelta
+    groups: Sequence[NodeGroup], workloads: Sequence[ScenarioWorkload], max_pods: int, duration: timedelta
 ) -> Iterator[str]:
     """Yield what is too large, before anything is drawn for it."""
     for index, group in enumerate(groups):
@@ -45,7 +45,7 @@ def pods_expected(arrivals: Arrivals, seconds: float) -> float:
             return arrivals.parallelism * math.ceil(left / arrivals.every.total_seconds())
         case Replay():
             return len(arrivals.rows)
-        case Deployment():
+        case DeploymentReplicas():
             return arrivals.replicas
         case _:
             assert_never(arrivals)

@@ -291,7 +291,7 @@ def _unix(time: datetime | None, otherwise: float) -> float:
     return time.timestamp() if time is not None else otherwise
 
 
-def _condition(conditions: list[wire.Condition] | None, name: str) -> wire.Condition | None:
+def _condition(conditions: list[wire.ObjectCondition] | None, name: str) -> wire.ObjectCondition | None:
     return next(
         (condition for condition in conditions or () if condition.type == name and condition.status == "True"), None
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.protocol import VERSION, Count, Message, Name, Seconds, Text, Uid, decoded
 
 REPORTS_PATH: Final = "/v1/starts"
@@ -32,7 +32,7 @@ class ContainerRow(Message, frozen=True):
     pod: Name
     uid: Uid
     container: Name
-    state: State
+    state: StartState
     since: Seconds = 0.0
     """Unix time at which it came into that state."""
     start: Count = 0
@@ -77,7 +77,7 @@ class NodeReport(Message, frozen=True):
     """Why the agent does not see its node's pods, so that what follows may be out of date; empty: it sees them."""
     cores: Seconds = 0.0
     slots: Count | None = None
-    counts: dict[State, Count] = msgspec.field(default_factory=dict)
+    counts: dict[StartState, Count] = msgspec.field(default_factory=dict)
     granted: Count = 0
     """Since the agent's start, as the three that follow."""
     forced: Count = 0

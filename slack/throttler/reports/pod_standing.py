@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from slack.throttler.config import ThrottlePolicySpec, TimeoutAction
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.injection import DEPENDS_ON, ENABLED, Backend
 from slack.throttler.reports.messages import ContainerRow, NodeReport, View
 from slack.throttler.reports.pod_facts import ContainerFacts, PodFacts
 
-_WAITING = (State.DOWNLOADING, State.BLOCKED, State.PENDING)
+_WAITING = (StartState.DOWNLOADING, StartState.BLOCKED, StartState.PENDING)
 
 
 class AgentState(StrEnum):
@@ -45,7 +45,7 @@ class ContainerStanding:
 
     name: str
     gated: bool
-    state: State | None
+    state: StartState | None
     """None: not known, or none of its states while it is not gated."""
     since: float | None = None
     position: int | None = None
@@ -99,7 +99,7 @@ def stand(
         fail_open = spec.fail_open_after.total_seconds()
     rows = {row.container: row for row in (report.containers if report else ()) if row.uid == facts.uid}
     states = {
-        found.name: rows[found.name].state if found.name in rows else State.READY
+        found.name: rows[found.name].state if found.name in rows else StartState.READY
         for found in facts.containers
         if found.name in rows or found.ready
     }
@@ -111,7 +111,7 @@ def stand(
         heard_at=heard_at,
         policy=(report.policy or None) if report else None,
         slots=report.slots if report else None,
-        starting=report.counts.get(State.STARTING, 0) if report else None,
+        starting=report.counts.get(StartState.STARTING, 0) if report else None,
         fail_open_after_seconds=fail_open,
         reasons=tuple(reasons),
         containers=tuple(
@@ -132,7 +132,7 @@ def stand_of_rows(view: View) -> PodStanding:
         heard_at=report.at if report else None,
         policy=(report.policy or None) if report else None,
         slots=report.slots if report else None,
-        starting=report.counts.get(State.STARTING, 0) if report else None,
+        starting=report.counts.get(StartState.STARTING, 0) if report else None,
         fail_open_after_seconds=None,
         reasons=reasons,
         containers=tuple(
@@ -222,7 +222,7 @@ def _of_node(
 def _container(
     found: ContainerFacts,
     row: ContainerRow | None,
-    states: Mapping[str, State],
+    states: Mapping[str, StartState],
     facts: PodFacts,
     spec: ThrottlePolicySpec | None,
     fail_open: float | None,
@@ -230,7 +230,7 @@ def _container(
     if not found.gated:
         return ContainerStanding(found.name, False, None, kubelet=found.kubelet)
     if row is None:
-        state = State.READY if found.ready else None
+        state = StartState.READY if found.ready else None
         return ContainerStanding(found.name, True, state, depends_on=found.depends_on, kubelet=found.kubelet)
     ends = list(_ends(found, row, states, facts, spec))
     if row.state in _WAITING and fail_open is not None:
@@ -252,34 +252,34 @@ def _container(
 def _ends(
     found: ContainerFacts,
     row: ContainerRow,
-    states: Mapping[str, State],
+    states: Mapping[str, StartState],
     facts: PodFacts,
     spec: ThrottlePolicySpec | None,
 ) -> tuple[End, ...]:
-    if row.state is State.DOWNLOADING:
+    if row.state is StartState.DOWNLOADING:
         asked = ", and its gate has asked" if facts.backend is Backend.FILE else ""
         return (End(f"its image is there, its kubelet would start it{asked}"),)
-    if row.state is State.BLOCKED:
+    if row.state is StartState.BLOCKED:
         if facts.refused:
             return (End("the annotation is corrected, and the pod made anew"),)
-        unready = [name for name in found.depends_on if states.get(name) is not State.READY]
+        unready = [name for name in found.depends_on if states.get(name) is not StartState.READY]
         if unready:
             return (
                 End(f"{' and '.join(unready)} {'is' if len(unready) == 1 else 'are'} ready; minRate does not help"),
             )
         return (End("the kubelet's back-off is over"),)
-    if row.state is State.PENDING:
+    if row.state is StartState.PENDING:
         first = "the policy lets one start" if row.position == 1 else "those before it have started, and one may"
         lowest = spec.rates[0] if spec is not None else 1
         never = () if lowest is not None else (End("nothing else: minRate is off, so that no start is forced"),)
         return (End(first), *_forced_or_late(row, spec, probed=found.probed), *never)
-    if row.state is State.STARTING:
+    if row.state is StartState.STARTING:
         if found.probed:
             return (End("its startup or readiness probe succeeds"), *_forced_or_late(row, spec, probed=True))
         if found.runs:
             return (End("noProbeHold is over, for it has no startup or readiness probe", row.until),)
         return (End("it runs, and noProbeHold is over"), *_forced_or_late(row, spec, probed=False))
-    if row.state is State.FAILED:
+    if row.state is StartState.FAILED:
         return (End("its startup or readiness probe succeeds after all; it holds no slot meanwhile"),)
     return ()
 
@@ -287,9 +287,9 @@ def _ends(
 def _forced_or_late(row: ContainerRow, spec: ThrottlePolicySpec | None, *, probed: bool) -> tuple[End, ...]:
     if row.until is None:
         return ()
-    if row.state is State.PENDING:
+    if row.state is StartState.PENDING:
         return (End("minRate forces its start", row.until),)
-    if row.state is not State.STARTING:
+    if row.state is not StartState.STARTING:
         return ()
     deletes = spec is not None and spec.start_timeout.then is TimeoutAction.DELETE
     late = "startTimeout is over: " + ("its pod is evicted" if deletes else "its slot is free, and it runs on")

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.reports.messages import NodeReport
 
-MOVING = (State.DOWNLOADING, State.BLOCKED, State.PENDING, State.STARTING)
+MOVING = (StartState.DOWNLOADING, StartState.BLOCKED, StartState.PENDING, StartState.STARTING)
 """While a container is in one of these, its node has news."""
 
 
@@ -23,7 +23,7 @@ class NodeSummary:
 
     node: str
     counts: tuple[int, ...]
-    """In the order of `State`."""
+    """In the order of `StartState`."""
     forced: int
     opened: int
     pending_since: float | None
@@ -33,10 +33,10 @@ class NodeSummary:
     @classmethod
     def of(cls, report: NodeReport, now: float) -> Self:
         """Sum a report up that has come now; its own times are of its node's clock, and are taken as differences."""
-        since = min((row.since for row in report.containers if row.state is State.PENDING), default=None)
+        since = min((row.since for row in report.containers if row.state is StartState.PENDING), default=None)
         return cls(
             report.node,
-            tuple(report.counts.get(state, 0) for state in State),
+            tuple(report.counts.get(state, 0) for state in StartState),
             report.forced,
             report.opened,
             None if since is None else now - max(0.0, report.at - since),
@@ -45,25 +45,25 @@ class NodeSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class PolicyTotals:
     """All nodes of a policy."""
 
-    counts: Counter[State]
+    counts: Counter[StartState]
     forced: int
     opened: int
     longest_wait_seconds: float
     """0: nobody waits for a slot."""
 
 
-def total(nodes: Iterable[NodeSummary], now: float) -> Totals:
+def total(nodes: Iterable[NodeSummary], now: float) -> PolicyTotals:
     """Add nodes up; `now` is monotonic seconds of the controller."""
-    counts: Counter[State] = Counter()
+    counts: Counter[StartState] = Counter()
     forced = opened = 0
     longest = 0.0
     for node in nodes:
-        counts.update(dict(zip(State, node.counts, strict=True)))
+        counts.update(dict(zip(StartState, node.counts, strict=True)))
         forced += node.forced
         opened += node.opened
         if node.pending_since is not None:
             longest = max(longest, now - node.pending_since)
-    return Totals(counts, forced, opened, longest)
+    return PolicyTotals(counts, forced, opened, longest)

@@ -12,15 +12,15 @@ from slack.audit.advice.patches import PatchKind
 from slack.audit.advice.rules import Advice, AdviceId, Facts, advise
 from slack.audit.advice.runtimes import go_version
 from slack.audit.findings.finding import Finding, Severity
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sample, Sampled
 from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import compare
-from slack.audit.sources.pods import PodFacts
+from slack.audit.sources.pods import AuditedPodFacts
 from tests.audit.build import API, POD, POD_PATH, judged, pod_facts, present, sample, throttled_for
 from tests.audit.findings.test_throttling import sampleds
 
-GOOD = NodeFacts(16, "6.12.30", hierarchy="v2")
-BAD = NodeFacts(16, "4.19.76+")
+GOOD = CgroupNodeFacts(16, "6.12.30", hierarchy="v2")
+BAD = CgroupNodeFacts(16, "4.19.76+")
 
 
 def starved(*, threads: int = 2, quota_ms: float = 40, cpus: int = 16) -> Finding:
@@ -63,12 +63,12 @@ def under_the_pod() -> Finding:
     return judged(parent, child)[API.path]
 
 
-def facts(pod: PodFacts | None = None, node: NodeFacts = GOOD, p99_cores: float | None = None) -> Facts:
+def facts(pod: AuditedPodFacts | None = None, node: CgroupNodeFacts = GOOD, p99_cores: float | None = None) -> Facts:
     known = pod or pod_facts()
     return Facts(pod=known, container=known.containers[0], node=node, p99_cores=p99_cores)
 
 
-def facts_without_container(pod: PodFacts) -> Facts:
+def facts_without_container(pod: AuditedPodFacts) -> Facts:
     return Facts(pod=pod, node=GOOD)
 
 
@@ -175,7 +175,7 @@ def test_the_evidence_has_both_numbers() -> None:
 
 
 def test_no_limit_is_higher_than_the_node_or_than_the_pods_own() -> None:
-    small = the(advise(starved(), facts(node=NodeFacts(1, "6.12.30"))), AdviceId.RAISE_LIMIT)
+    small = the(advise(starved(), facts(node=CgroupNodeFacts(1, "6.12.30"))), AdviceId.RAISE_LIMIT)
     assert small.patch is not None
     assert small.patch.cpu_limit_millis == 1000
     in_pod = the(advise(starved(), facts(pod_facts(pod_limit=600))), AdviceId.RAISE_LIMIT)
@@ -213,7 +213,7 @@ def test_a_static_pod_is_changed_in_its_file() -> None:
 
 def test_what_is_not_the_kubelets_is_changed_where_it_was_set() -> None:
     finding = starved()
-    unit = Target(Level.OTHER, "/system.slice/backup.service")
+    unit = CgroupTarget(CgroupLevel.OTHER, "/system.slice/backup.service")
     advice = advise(replace(finding, window=replace(finding.window, target=unit)))
     assert "systemd CPUQuota" in present(the(advice, AdviceId.RAISE_LIMIT).no_patch)
 
@@ -231,14 +231,14 @@ def test_an_affected_kernel_comes_first_with_the_kubelets_drop_in() -> None:
 
 
 def test_the_clock_drift_is_not_called_slice_expiry() -> None:
-    advice = advise(starved(), facts(node=NodeFacts(16, "4.9.337")))[0]
+    advice = advise(starved(), facts(node=CgroupNodeFacts(16, "4.9.337")))[0]
     assert advice.id is AdviceId.UPGRADE_KERNEL
     assert "CVE" not in advice.reason
     assert "medium confidence" in advice.evidence
 
 
 def test_throttled_below_its_limit_on_an_unknown_kernel_asks_what_would_decide() -> None:
-    advice = advise(below_limit(), facts(node=NodeFacts(16, "4.19.0-6-amd64")))
+    advice = advise(below_limit(), facts(node=CgroupNodeFacts(16, "4.19.0-6-amd64")))
     assert ids(advice) == ["check-kernel"]
     assert "uname -v" in advice[0].reason
     assert advice[0].patch is None
@@ -262,7 +262,7 @@ def test_a_bursty_container_may_save_credit_or_get_its_peak() -> None:
 @pytest.mark.parametrize(
     ("finding", "node", "why"),
     [
-        (bursty(None), NodeFacts(2, "5.10.0"), "this kernel has no burst"),
+        (bursty(None), CgroupNodeFacts(2, "5.10.0"), "this kernel has no burst"),
         (bursty(20), GOOD, "its burst credit is not enough"),
         (
             replace(bursty(), window=replace(bursty().window, periods=150, throttled=100, usage_ns=3 * 10**9)),
@@ -271,7 +271,9 @@ def test_a_bursty_container_may_save_credit_or_get_its_peak() -> None:
         ),
     ],
 )
-def test_where_credit_cannot_help_the_limit_is_raised_to_the_peak(finding: Finding, node: NodeFacts, why: str) -> None:
+def test_where_credit_cannot_help_the_limit_is_raised_to_the_peak(
+    finding: Finding, node: CgroupNodeFacts, why: str
+) -> None:
     (advice,) = advise(finding, facts(pod_facts(limit=200), node=node))
     assert advice.id is AdviceId.ALLOW_BURST
     assert why in advice.reason
@@ -524,7 +526,7 @@ def test_which_of_two_containers_should_have_more_is_not_guessed() -> None:
 
 
 def test_a_quota_that_kubernetes_does_not_set_is_named_by_its_path() -> None:
-    finding = replace(under_the_pod(), blamed=Target(Level.QOS, "/kubepods/burstable"))
+    finding = replace(under_the_pod(), blamed=CgroupTarget(CgroupLevel.QOS, "/kubepods/burstable"))
     advice = the(advise(finding, facts()), AdviceId.POD_LIMIT)
     assert "/kubepods/burstable" in advice.title
     assert advice.patch is None
@@ -559,7 +561,7 @@ def test_a_window_that_mixes_two_limits_gets_none() -> None:
     assert advise(replace(finding, window=replace(finding.window, quota_changed=True)), facts()) == ()
 
 
-def all_pods() -> list[PodFacts | None]:
+def all_pods() -> list[AuditedPodFacts | None]:
     return [
         None,
         pod_facts(),
@@ -571,12 +573,14 @@ def all_pods() -> list[PodFacts | None]:
     ]
 
 
-nodes = st.sampled_from([None, GOOD, BAD, NodeFacts(None), NodeFacts(1, "4.19.0-6-amd64"), NodeFacts(4, "5.10.0")])
+nodes = st.sampled_from(
+    [None, GOOD, BAD, CgroupNodeFacts(None), CgroupNodeFacts(1, "4.19.0-6-amd64"), CgroupNodeFacts(4, "5.10.0")]
+)
 
 
 @given(sampleds, sampleds, st.sampled_from(all_pods()), nodes, st.none() | st.floats())
 def test_no_counters_make_it_fail(
-    before: Sampled, after: Sampled, pod: PodFacts | None, node: NodeFacts | None, p99: float | None
+    before: Sampled, after: Sampled, pod: AuditedPodFacts | None, node: CgroupNodeFacts | None, p99: float | None
 ) -> None:
     known = Facts(pod, pod.containers[0] if pod else None, node, p99)
     for finding in judge(compare(before, after, least_periods=0).windows, after.nodes):
@@ -594,14 +598,14 @@ def test_no_counters_make_it_fail(
     nodes,
 )
 def test_every_advice_has_its_parts(
-    target: Target,
+    target: CgroupTarget,
     quota_ms: int,
     periods: int,
     throttled: int,
     throttled_ms: int,
     usage_ms: int | None,
-    pod: PodFacts | None,
-    node: NodeFacts | None,
+    pod: AuditedPodFacts | None,
+    node: CgroupNodeFacts | None,
 ) -> None:
     measured: Sample = sample(
         target,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from slack.audit.api import messages as wire
 from slack.audit.api.encoding import InvalidAuditMessage, decode_answer, decode_report, encode
-from slack.audit.api.messages import MAX_ROWS, BurstOrder, ControllerAnswer, NodeReport, PodCounts, PodName, Row
+from slack.audit.api.messages import MAX_ROWS, AgentReport, BurstOrder, ControllerAnswer, PodCounts, PodName, Row
 from slack.audit.api.window_report import window_report
-from slack.audit.findings.sample import Level, NodeFacts, ReadError, Target
-from slack.audit.findings.window import State, Window, Windows
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, ReadError
+from slack.audit.findings.window import Window, Windows, WindowState
 from slack.process.reporting.packing import InvalidReportBody, pack, unpack
 from tests.cases import run_for_each
 from tests.examples import examples
@@ -23,17 +23,25 @@ from tests.examples import examples
 UID = "4c1f7a30-8b1e-4f0e-9d53-0a4ad5b7f0aa"
 
 
-def window(path: str, level: Level = Level.CONTAINER, state: State = State.MEASURED, **figures: int | None) -> Window:
+def window(
+    path: str,
+    level: CgroupLevel = CgroupLevel.CONTAINER,
+    state: WindowState = WindowState.MEASURED,
+    **figures: int | None,
+) -> Window:
     parts = path.split("/")
     pod = next((part.removeprefix("pod") for part in parts if part.startswith("pod")), "")
-    container = parts[-1] if level is Level.CONTAINER else ""
-    defaults: dict[str, int | None] = {"quota_us": None if state is State.NO_LIMIT else 20_000, "period_us": 100_000}
-    target = Target(level, path, pod_uid=pod, container_id=container)
+    container = parts[-1] if level is CgroupLevel.CONTAINER else ""
+    defaults: dict[str, int | None] = {
+        "quota_us": None if state is WindowState.NO_LIMIT else 20_000,
+        "period_us": 100_000,
+    }
+    target = CgroupTarget(level, path, pod_uid=pod, container_id=container)
     return Window(target, state, 300.0, **(defaults | figures))  # type: ignore[arg-type]  # by name, of many types
 
 
 def windows(*all_of_them: Window) -> Windows:
-    return Windows(all_of_them, {"": NodeFacts(4)}, {}, {}, 300.0)
+    return Windows(all_of_them, {"": CgroupNodeFacts(4)}, {}, {}, 300.0)
 
 
 THROTTLED = window(f"/kubepods/pod{UID}/a1", periods=3000, throttled=1200, throttled_ns=7 * 10**10, usage_ns=6 * 10**10)
@@ -44,7 +52,7 @@ def paths(report: wire.WindowReport) -> set[str]:
 
 
 def test_a_report_comes_back_as_it_was_sent() -> None:
-    report = NodeReport(
+    report = AgentReport(
         node="node-1",
         cpus=16,
         kernel_release="6.1.0",
@@ -69,21 +77,25 @@ def test_an_answer_comes_back_as_it_was_sent() -> None:
 
 
 def test_only_what_was_throttled_and_its_own_pod_and_the_limited_levels_above_have_rows() -> None:
-    pod = window(f"/kubepods/pod{UID}", Level.POD, State.NO_LIMIT)
+    pod = window(f"/kubepods/pod{UID}", CgroupLevel.POD, WindowState.NO_LIMIT)
     sibling = window(f"/kubepods/pod{UID}/b2", periods=3000)
-    kubepods = window("/kubepods", Level.KUBEPODS, quota_us=400_000, periods=3000)
+    kubepods = window("/kubepods", CgroupLevel.KUBEPODS, quota_us=400_000, periods=3000)
     quiet = window("/kubepods/pod9/c3", periods=3000)
-    report = window_report(windows(window("/", Level.NODE, State.NO_LIMIT), kubepods, pod, THROTTLED, sibling, quiet))
+    report = window_report(
+        windows(window("/", CgroupLevel.NODE, WindowState.NO_LIMIT), kubepods, pod, THROTTLED, sibling, quiet)
+    )
     assert paths(report) == {"/kubepods", pod.target.path, THROTTLED.target.path, sibling.target.path}
-    assert report.states == {State.MEASURED: 4, State.NO_LIMIT: 2}
+    assert report.states == {WindowState.MEASURED: 4, WindowState.NO_LIMIT: 2}
     assert report.pods == {UID: PodCounts(measured=2), "9": PodCounts(measured=1)}
 
 
 def test_containers_below_a_throttled_pod_or_qos_level_have_rows_though_their_counters_are_zero() -> None:
     """Kernels without cpu.stat.local show nothing at all in the child."""
-    child = window("/kubepods/burstable/pod7/c1", state=State.NO_LIMIT)
-    throttled_pod = window("/kubepods/burstable/pod7", Level.POD, periods=3000, throttled=3000, throttled_ns=10**11)
-    throttled_qos = window("/kubepods/burstable", Level.QOS, periods=3000, throttled=3000, throttled_ns=10**11)
+    child = window("/kubepods/burstable/pod7/c1", state=WindowState.NO_LIMIT)
+    throttled_pod = window(
+        "/kubepods/burstable/pod7", CgroupLevel.POD, periods=3000, throttled=3000, throttled_ns=10**11
+    )
+    throttled_qos = window("/kubepods/burstable", CgroupLevel.QOS, periods=3000, throttled=3000, throttled_ns=10**11)
     assert child.target.path in paths(window_report(windows(throttled_pod, child)))
     assert child.target.path in paths(window_report(windows(throttled_qos, child)))
 
@@ -94,7 +106,7 @@ def test_more_rows_than_a_report_may_have_lose_those_that_lost_least_and_are_cou
     assert len(report.rows) == MAX_ROWS
     assert report.left_out == 50
     assert min(row.throttled_ns for row in report.rows) == 51
-    assert decode_report(encode(NodeReport(node="n", windows={"5m": report}))).windows["5m"] == report
+    assert decode_report(encode(AgentReport(node="n", windows={"5m": report}))).windows["5m"] == report
 
 
 def test_a_report_of_500_pods_with_everything_throttled_is_well_below_the_limit_and_small_when_packed() -> None:
@@ -106,7 +118,7 @@ def test_a_report_of_500_pods_with_everything_throttled_is_well_below_the_limit_
         for j in range(2)
     ]
     report = window_report(windows(*all_of_them))
-    data = encode(NodeReport(node="n", windows={"1m": report, "5m": report, "1h": report}))
+    data = encode(AgentReport(node="n", windows={"1m": report, "5m": report, "1h": report}))
     body, encoding = pack(data)
     assert len(data) < wire.MAX_REPORT_BYTES / 2
     assert encoding == "gzip"
@@ -120,8 +132,8 @@ def test_a_small_message_is_sent_as_it_is() -> None:
 
 
 def test_names_of_cgroups_that_are_no_text_and_counters_beyond_64_bits_can_be_sent() -> None:
-    row = Row.of(window("/system.slice/\udcff\udcfe.service", Level.OTHER, periods=2**70, throttled_ns=2**65))
-    report = NodeReport(node="n", windows={"5m": wire.WindowReport(rows=(row,))})
+    row = Row.of(window("/system.slice/\udcff\udcfe.service", CgroupLevel.OTHER, periods=2**70, throttled_ns=2**65))
+    report = AgentReport(node="n", windows={"5m": wire.WindowReport(rows=(row,))})
     assert decode_report(encode(report)) == report
 
 
@@ -131,7 +143,7 @@ def test_a_path_that_is_too_long_for_a_report_is_left_out_of_it() -> None:
 
 
 def test_a_field_of_a_newer_version_is_passed_over() -> None:
-    report = json.loads(encode(NodeReport(node="n"))) | {"colour": "blue", "version": 9}
+    report = json.loads(encode(AgentReport(node="n"))) | {"colour": "blue", "version": 9}
     assert decode_report(json.dumps(report).encode()).version == 9
 
 

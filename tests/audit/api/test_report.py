@@ -10,7 +10,7 @@ from slack.audit.advice.rules import Facts
 from slack.audit.api.policy import AuditPolicy, AuditPolicySpec
 from slack.audit.api.report import MAX_BYTES, NamespaceFindings, PodFinding, cores_text, digest, report
 from slack.audit.findings.finding import Severity
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 from slack.audit.kernel.quota_bugs import kernel_verdict
 from tests.audit.enforcement.test_decision import container, finding, pod
 
@@ -66,7 +66,7 @@ def test_the_summary_counts_what_is_not_listed_too() -> None:
 def test_it_is_bounded_whatever_the_names_are() -> None:
     policy = AuditPolicy(name="default", spec=AuditPolicySpec.model_validate({"report": {"maxFindings": 200}}))
     long = "x" * 253
-    above = Target(Level.QOS, "/" + "y" * 1000, "n1")
+    above = CgroupTarget(CgroupLevel.QOS, "/" + "y" * 1000, "n1")
     many = tuple(
         replace(entry, pod=pod(f"{long[:240]}-{n}"), finding=replace(entry.finding, blamed=above))
         for n, entry in enumerate([told()] * 200)

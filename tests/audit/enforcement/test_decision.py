@@ -18,10 +18,10 @@ from slack.audit.enforcement.raised_limits import (
     write_former,
 )
 from slack.audit.findings.finding import Finding, Mark, Severity
-from slack.audit.findings.sample import Level, NodeFacts, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sampled
 from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import compare
-from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts
 from tests.audit.build import sample, zero
 from tests.cases import run_for_each
 
@@ -29,12 +29,12 @@ NOW = 1_000_000.0
 AFTER = 900.0
 
 
-def container(name: str = "api", limit: int | None = 500, **fields: Any) -> ContainerFacts:
-    return changed(ContainerFacts(name, "", (), limit, 100, 0, False, False, False), **fields)
+def container(name: str = "api", limit: int | None = 500, **fields: Any) -> AuditedContainerFacts:
+    return changed(AuditedContainerFacts(name, "", (), limit, 100, 0, False, False, False), **fields)
 
 
-def pod(name: str = "api-1", only: ContainerFacts | None = None, **fields: Any) -> PodFacts:
-    facts = PodFacts(
+def pod(name: str = "api-1", only: AuditedContainerFacts | None = None, **fields: Any) -> AuditedPodFacts:
+    facts = AuditedPodFacts(
         uid=f"uid-{name}",
         cgroup_uid=f"uid-{name}",
         namespace="shop",
@@ -55,7 +55,9 @@ def pod(name: str = "api-1", only: ContainerFacts | None = None, **fields: Any) 
 
 
 def finding(name: str = "api-1", *, limit_ms: float = 50.0, throttled: int = 2900, stop_ms: float = 60.0) -> Finding:
-    target = Target(Level.CONTAINER, f"/kubepods/poduid-{name}/c", "n1", f"uid-{name}", "c" * 64, "shop", name, "api")
+    target = CgroupTarget(
+        CgroupLevel.CONTAINER, f"/kubepods/poduid-{name}/c", "n1", f"uid-{name}", "c" * 64, "shop", name, "api"
+    )
     after = sample(
         target,
         300.0,
@@ -65,7 +67,7 @@ def finding(name: str = "api-1", *, limit_ms: float = 50.0, throttled: int = 290
         throttled_ms=throttled * stop_ms,
         usage_ms=3000 * limit_ms,
     )
-    facts = {"n1": NodeFacts(8)}
+    facts = {"n1": CgroupNodeFacts(8)}
     windows = compare(Sampled((zero(after),), facts), Sampled((after,), facts)).windows
     return judge(windows, facts)[0]
 
@@ -231,11 +233,11 @@ def test_what_is_left_alone_has_its_reason(fields: dict[str, Any], word: str) ->
     assert word in reason
 
 
-ABOVE = Target(Level.POD, "/kubepods/poduid-api-1", "n1", "uid-api-1")
+ABOVE = CgroupTarget(CgroupLevel.POD, "/kubepods/poduid-api-1", "n1", "uid-api-1")
 TWO = pod(containers=(container(), container("sidecar")), container_ids=("c" * 64, "d" * 64))
 
 
-def inherited(above: Target = ABOVE, limit_ms: float = 50.0) -> Finding:
+def inherited(above: CgroupTarget = ABOVE, limit_ms: float = 50.0) -> Finding:
     return replace(finding(limit_ms=limit_ms), marks=frozenset({Mark.INHERITED}), blamed=above)
 
 
@@ -244,11 +246,13 @@ def inherited(above: Target = ABOVE, limit_ms: float = 50.0) -> Finding:
     [
         (TWO, ABOVE, "pod"),
         (pod(cpu_limit_millis=500), ABOVE, "pod"),
-        (pod(), Target(Level.QOS, "/kubepods/burstable", "n1"), "qos"),
+        (pod(), CgroupTarget(CgroupLevel.QOS, "/kubepods/burstable", "n1"), "qos"),
     ],
     ids=["of two containers", "the pod's own", "above the pod"],
 )
-def test_a_finding_that_an_ancestor_s_quota_made_is_left_alone(facts: PodFacts, above: Target, level: str) -> None:
+def test_a_finding_that_an_ancestor_s_quota_made_is_left_alone(
+    facts: AuditedPodFacts, above: CgroupTarget, level: str
+) -> None:
     found = run(candidate(finding=inherited(above), pod=facts))
     assert reasons(found) == [f"the quota of the {level} above stops it, not its own"]
 

@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from slack.audit.findings.history import FORGET_SECONDS, MARKS, WINDOWS, History
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
-from slack.audit.findings.window import State, Window
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sample, Sampled
+from slack.audit.findings.window import Window, WindowState
 from tests.examples import examples
 
-API = Target(Level.CONTAINER, "/kubepods/pod1/api", pod_uid="1", container_id="api")
-CART = Target(Level.CONTAINER, "/kubepods/pod2/cart", pod_uid="2", container_id="cart")
-NODE = Target(Level.NODE, "/")
+API = CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod1/api", pod_uid="1", container_id="api")
+CART = CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod2/cart", pod_uid="2", container_id="cart")
+NODE = CgroupTarget(CgroupLevel.NODE, "/")
 
 
-def at(seconds: float, target: Target = API, **others: int | None) -> Sample:
+def at(seconds: float, target: CgroupTarget = API, **others: int | None) -> Sample:
     """A container at a limit of 0.2 cores: ten periods a second, every second one throttled for 60 ms."""
     sample = Sample(
         target=target,
@@ -31,7 +31,7 @@ def at(seconds: float, target: Target = API, **others: int | None) -> Sample:
 
 
 def sampled(*samples: Sample) -> Sampled:
-    return Sampled(samples, {"": NodeFacts(4)})
+    return Sampled(samples, {"": CgroupNodeFacts(4)})
 
 
 def only(history: History, window: str) -> Window:
@@ -52,7 +52,7 @@ def test_each_window_goes_back_as_far_as_its_name_says_once_there_is_so_much() -
         assert length * (1 - 1 / MARKS) - 10 <= window.seconds <= length + 0.5
         assert window.periods == pytest.approx(window.seconds * 10)
         assert window.throttled_ns / window.periods == pytest.approx(30_000_000)
-        assert window.state is State.MEASURED
+        assert window.state is WindowState.MEASURED
 
 
 def test_a_young_history_gives_what_there_is_and_says_how_long_that_was() -> None:
@@ -62,7 +62,7 @@ def test_a_young_history_gives_what_there_is_and_says_how_long_that_was() -> Non
 
 def test_one_sample_makes_no_window() -> None:
     assert History().windows("5m").windows == ()
-    assert only(through(History(), 10), "5m").state is State.APPEARED
+    assert only(through(History(), 10), "5m").state is WindowState.APPEARED
 
 
 def test_bytes_of_a_cgroup_are_bounded_however_often_it_is_sampled_and_however_long() -> None:
@@ -75,11 +75,11 @@ def test_bytes_of_a_cgroup_are_bounded_however_often_it_is_sampled_and_however_l
 def test_a_reset_is_told_once_and_later_windows_begin_after_it() -> None:
     history = through(History(), *range(0, 300, 10))
     history.add(sampled(at(300, periods=5, throttled=1, throttled_ns=1, usage_ns=1)))
-    assert {only(history, name).state for name in WINDOWS} == {State.RESET}
+    assert {only(history, name).state for name in WINDOWS} == {WindowState.RESET}
     for moment in range(10, 130, 10):
         history.add(sampled(changed(at(moment), at_seconds=300.0 + moment)))
     window = only(history, "5m")
-    assert window.state is State.MEASURED
+    assert window.state is WindowState.MEASURED
     assert window.seconds == 120.0
     # higher than before the reset by now: the old samples must not be what it is compared with
     assert window.periods == 1200 - 5
@@ -90,7 +90,7 @@ def test_a_cgroup_that_goes_is_told_as_gone_for_a_minute_and_then_forgotten() ->
     for moment in range(0, 100, 10):
         history.add(sampled(at(moment), at(moment, CART)))
     history.add(sampled(at(100)))
-    assert [window.state for window in history.windows("5m").windows] == [State.MEASURED, State.GONE]
+    assert [window.state for window in history.windows("5m").windows] == [WindowState.MEASURED, WindowState.GONE]
     for moment in range(110, 110 + int(FORGET_SECONDS), 10):
         history.add(sampled(at(moment)))
     assert [window.target for window in history.windows("5m").windows] == [API]
@@ -100,7 +100,7 @@ def test_a_cgroup_that_goes_is_told_as_gone_for_a_minute_and_then_forgotten() ->
 def test_a_file_that_could_not_be_read_once_costs_one_sample_and_not_the_history() -> None:
     history = through(History(), *range(0, 100, 10))
     history.add(sampled())
-    assert only(history, "5m").state is State.GONE
+    assert only(history, "5m").state is WindowState.GONE
     through(history, 110)
     assert only(history, "5m").seconds == 110.0
 
@@ -129,7 +129,7 @@ def test_what_was_not_known_stays_unknown() -> None:
         history.add(sampled(at(moment, usage_ns=None, quota_us=None, inherited_ns=None, burst_us=None, bursts=None)))
     window = only(history, "1m")
     assert (window.usage_ns, window.quota_us, window.inherited_ns, window.bursts) == (None, None, None, None)
-    assert window.state is State.NO_LIMIT
+    assert window.state is WindowState.NO_LIMIT
 
 
 def test_pressure_is_remembered_beside_the_rest() -> None:

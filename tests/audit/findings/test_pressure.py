@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace as changed
 
 from slack.audit.findings.finding import Finding
-from slack.audit.findings.sample import NodeFacts, Sample
+from slack.audit.findings.sample import CgroupNodeFacts, Sample
 from slack.audit.findings.throttling import judge
-from slack.audit.findings.window import State, window_between
+from slack.audit.findings.window import WindowState, window_between
 from tests.audit.build import API, POD, judged, sample, zero
 
 # Ten threads on two CPUs under 40 ms a period, alone, for 10 s: run 20 ms, stop 80 ms. Measured: some 0.96, full 0.76.
@@ -35,7 +35,7 @@ def test_a_throttled_container_alone_has_pressure_and_no_neighbours() -> None:
 
 def test_a_container_without_a_limit_beside_busy_ones_has_neighbours() -> None:
     found = the(CROWDED)
-    assert (found.lost_ratio, found.window.state) == (None, State.NO_LIMIT)
+    assert (found.lost_ratio, found.window.state) == (None, WindowState.NO_LIMIT)
     assert found.neighbours_ratio == pytest.approx(0.5)
 
 
@@ -67,7 +67,7 @@ def test_a_level_above_that_cannot_be_judged_leaves_the_share_unknown_unless_the
 
     def share(below: Sample) -> Finding:
         pairs = [window_between(zero(sample), sample, least_periods=30) for sample in (few, below)]
-        return next(found for found in judge(pairs, {"": NodeFacts(2)}) if found.window.target == API)
+        return next(found for found in judge(pairs, {"": CgroupNodeFacts(2)}) if found.window.target == API)
 
     assert share(BELOW).neighbours_ratio is None
     assert share(BELOW).pressure_ratio == pytest.approx(0.9)
@@ -75,8 +75,8 @@ def test_a_level_above_that_cannot_be_judged_leaves_the_share_unknown_unless_the
 
 
 def test_throttled_time_in_too_few_periods_for_a_verdict_is_taken_away_all_the_same() -> None:
-    few = replace(window_between(zero(ALONE), ALONE), state=State.TOO_FEW, throttled_ns=7 * 10**9)
-    (found,) = judge([few], {"": NodeFacts(2)})
+    few = replace(window_between(zero(ALONE), ALONE), state=WindowState.TOO_FEW, throttled_ns=7 * 10**9)
+    (found,) = judge([few], {"": CgroupNodeFacts(2)})
     assert found.lost_ratio is None
     assert found.neighbours_ratio == pytest.approx(0.063)
 
@@ -95,7 +95,7 @@ def test_what_the_kernel_does_not_tell_is_unknown_and_not_0(pressure: dict[str, 
 def test_totals_that_fall_are_unknown_and_reset_nothing() -> None:
     before, after = changed(zero(CROWDED), waiting_ns=6 * 10**9, stalled_ns=6 * 10**9), CROWDED
     window = window_between(before, after)
-    assert (window.state, window.waiting_ns, window.stalled_ns) == (State.NO_LIMIT, None, None)
+    assert (window.state, window.waiting_ns, window.stalled_ns) == (WindowState.NO_LIMIT, None, None)
     assert window.usage_ns == 5 * 10**9
 
 

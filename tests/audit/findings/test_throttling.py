@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from slack.audit.findings.finding import Finding, Mark, Severity, Thresholds
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sample, Sampled
 from slack.audit.findings.throttling import judge, lost_cores_total
-from slack.audit.findings.window import State, compare
+from slack.audit.findings.window import WindowState, compare
 from tests.audit.build import API, POD, POD_PATH, SIDECAR, judged, sample, throttled_for, windows_of
 from tests.cases import run_for_each
 
@@ -55,7 +55,7 @@ RUNS = {
 }
 
 
-def the_sample(run: Run, target: Target = API) -> Sample:
+def the_sample(run: Run, target: CgroupTarget = API) -> Sample:
     if run.quota_ms == 20:  # one thread: it stops alone, and its quota leaves most of the CPU free
         throttled_ms = run.stop_ms * run.throttled
     else:
@@ -133,7 +133,7 @@ def test_both_numbers_must_be_bad(throttled: int, lost_ms: float, severity: Seve
 def test_thresholds_are_settings() -> None:
     windows = windows_of(the_sample(RUNS["the false alarm of the ratio, two threads on 16 CPUs"]))
     strict = Thresholds(warn_lost=0.005, high_lost=0.008)
-    assert judge(windows, {"": NodeFacts(16)}, strict)[0].severity is Severity.HIGH
+    assert judge(windows, {"": CgroupNodeFacts(16)}, strict)[0].severity is Severity.HIGH
 
 
 def test_throttled_with_quota_left_is_the_kernels_bug_and_no_burst() -> None:
@@ -158,11 +158,11 @@ def test_work_that_rests_for_long_is_at_its_limit_while_it_works() -> None:
 def test_a_window_of_two_limits_is_not_compared_with_one() -> None:
     before, after = sample(quota_ms=10), the_sample(RUNS["scenario 2 scaled to two CPUs"])
     windows = compare(Sampled((before,), {}), Sampled((after,), {}), least_periods=1).windows
-    assert judge(windows, {"": NodeFacts(2)})[0].marks == marks(Mark.STOPS)
+    assert judge(windows, {"": CgroupNodeFacts(2)})[0].marks == marks(Mark.STOPS)
 
 
-@pytest.mark.parametrize("state", [state for state in State if state is not State.MEASURED])
-def test_a_window_without_a_verdict_has_no_figures_and_is_not_0_percent(state: State) -> None:
+@pytest.mark.parametrize("state", [state for state in WindowState if state is not WindowState.MEASURED])
+def test_a_window_without_a_verdict_has_no_figures_and_is_not_0_percent(state: WindowState) -> None:
     window = replace(windows_of(the_sample(RUNS["the parent's 50 ms"]))[0], state=state)
     (finding,) = judge([window], {})
     assert (finding.severity, finding.throttled_ratio, finding.lost_ratio) == (Severity.NONE, None, None)
@@ -173,7 +173,7 @@ PARENT = the_sample(RUNS["the parent's 50 ms"], POD)
 STOOD_MS = throttled_for(73, 50, 100, 81)
 
 
-def child(target: Target = API, *, share: float = 1.0, local: bool = True) -> Sample:
+def child(target: CgroupTarget = API, *, share: float = 1.0, local: bool = True) -> Sample:
     """What cpu.stat of a container without a quota says below PARENT: zeros, and its part of the time."""
     return sample(
         target,
@@ -188,7 +188,7 @@ def child(target: Target = API, *, share: float = 1.0, local: bool = True) -> Sa
 def test_a_child_of_zeros_is_found_and_its_pod_is_blamed(local: bool) -> None:
     findings = judged(PARENT, child(local=local))
     found = findings[API.path]
-    assert found.window.state is State.NO_LIMIT
+    assert found.window.state is WindowState.NO_LIMIT
     assert found.severity is Severity.HIGH
     assert found.marks == marks(Mark.INHERITED, Mark.STOPS, Mark.MANY_THREADS)
     assert found.blamed == POD
@@ -209,9 +209,9 @@ def test_a_pod_with_too_few_periods_says_nothing_of_its_containers_yet() -> None
     short = [changed(PARENT, at_seconds=2.0, periods=20, throttled=20), changed(child(), at_seconds=2.0)]
     findings = {
         finding.window.target.path: finding
-        for finding in judge(windows_of(*short, least_periods=100), {"": NodeFacts(2)})
+        for finding in judge(windows_of(*short, least_periods=100), {"": CgroupNodeFacts(2)})
     }
-    assert findings[POD_PATH].window.state is State.TOO_FEW
+    assert findings[POD_PATH].window.state is WindowState.TOO_FEW
     assert (findings[API.path].severity, findings[API.path].lost_ratio) == (Severity.NONE, None)
 
 
@@ -276,7 +276,7 @@ def test_its_own_quota_is_blamed_where_that_took_more() -> None:
 
 
 def test_the_nearest_level_that_stops_it_is_blamed() -> None:
-    qos = the_sample(RUNS["the parent's 50 ms"], Target(Level.QOS, "/kubepods/burstable"))
+    qos = the_sample(RUNS["the parent's 50 ms"], CgroupTarget(CgroupLevel.QOS, "/kubepods/burstable"))
     idle_pod = changed(PARENT, throttled=0, throttled_ns=0)
     assert judged(qos, idle_pod, child())[API.path].blamed == qos.target
     assert judged(qos, PARENT, child())[API.path].blamed == POD
@@ -303,7 +303,14 @@ def test_the_worst_comes_first_by_its_own_lost_time() -> None:
 
 counter = st.integers(0, 2**64)
 targets = st.sampled_from(
-    [API, SIDECAR, POD, Target(Level.QOS, "/kubepods/burstable"), Target(Level.NODE, "/"), Target(Level.OTHER, "a")]
+    [
+        API,
+        SIDECAR,
+        POD,
+        CgroupTarget(CgroupLevel.QOS, "/kubepods/burstable"),
+        CgroupTarget(CgroupLevel.NODE, "/"),
+        CgroupTarget(CgroupLevel.OTHER, "a"),
+    ]
 )
 samples = st.builds(
     Sample,
@@ -324,7 +331,7 @@ samples = st.builds(
 sampleds = st.builds(
     Sampled,
     st.lists(samples, max_size=6).map(tuple),
-    st.dictionaries(st.just(""), st.builds(NodeFacts, st.none() | st.integers(-1, 512))),
+    st.dictionaries(st.just(""), st.builds(CgroupNodeFacts, st.none() | st.integers(-1, 512))),
 )
 
 

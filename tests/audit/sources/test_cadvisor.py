@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.generator.scrapes import go_float
-from slack.audit.findings.sample import Level, ReadError, Sample
-from slack.audit.sources.cadvisor import Scrape, Scraped, scraped
+from slack.audit.findings.sample import CgroupLevel, ReadError, Sample
+from slack.audit.sources.cadvisor import CadvisorScrape, Scraped, scraped
 from slack.audit.sources.exposition import InvalidSampleLine, count, labels, nanoseconds, point
 from tests.cases import run_for_each
 
@@ -90,7 +90,9 @@ def test_a_container_without_a_limit_has_none_rather_than_zero_throttling() -> N
 
 def test_a_systemd_unit_is_there_only_with_a_quota() -> None:
     others = [
-        sample.target.path for sample in recorded("kubelet-1.36-v1.after").samples if sample.target.level is Level.OTHER
+        sample.target.path
+        for sample in recorded("kubelet-1.36-v1.after").samples
+        if sample.target.level is CgroupLevel.OTHER
     ]
     assert others == ["/system.slice/backup.service"]
 
@@ -100,14 +102,14 @@ def test_the_version_is_seen_at_the_root() -> None:
     samples = by_name(found)
     assert (found.hierarchy, found.troubles) == ("v2", {})
     assert samples["api"].target.container_id == ID
-    assert samples["api"].target.level is Level.CONTAINER
+    assert samples["api"].target.level is CgroupLevel.CONTAINER
     assert recorded("kubelet-1.36-v1.after").hierarchy == "v1"
 
 
 def test_chunks_of_any_length_give_what_the_whole_body_gives() -> None:
     body = (SCRAPES / "kubelet-1.36-v1.after.prom").read_bytes()
     for size in (1, 7, 4096, 65536):
-        scrape = Scrape("n1", 1.0)
+        scrape = CadvisorScrape("n1", 1.0)
         for at in range(0, len(body), size):
             scrape.feed(body[at : at + size])
         assert scrape.finish() == recorded("kubelet-1.36-v1.after")
@@ -162,8 +164,8 @@ def test_docker_and_cri_o_name_containers_otherwise_and_the_path_tells_the_id() 
 def test_series_without_an_id_are_told_apart_by_their_names() -> None:
     named = 'container="api",namespace="shop",pod="api-x"'
     target = only(limited(named)).target
-    assert (target.path, target.level) == ("/shop/api-x/api", Level.CONTAINER)
-    assert only(limited('container="",namespace="shop",pod="api-x"')).target.level is Level.POD
+    assert (target.path, target.level) == ("/shop/api-x/api", CgroupLevel.CONTAINER)
+    assert only(limited('container="",namespace="shop",pod="api-x"')).target.level is CgroupLevel.POD
 
 
 @run_for_each(
@@ -183,7 +185,7 @@ def test_series_without_an_id_are_told_apart_by_their_names() -> None:
 )
 def test_a_damaged_value_costs_its_cgroup_and_nothing_else(family: str, value: str) -> None:
     found = scraped(limited(**{family: value}) + limited(OF_POD))
-    assert [sample.target.level for sample in found.samples] == [Level.POD]
+    assert [sample.target.level for sample in found.samples] == [CgroupLevel.POD]
     assert found.troubles == {ReadError.MALFORMED: 2}, "the line, and the cgroup that lacks it"
     assert family in found.examples[ReadError.MALFORMED]
 
@@ -224,7 +226,7 @@ def test_an_answer_without_containers_is_empty() -> None:
 
 
 def test_a_line_without_an_end_is_not_kept() -> None:
-    scrape = Scrape()
+    scrape = CadvisorScrape()
     scrape.feed(limited())
     for _ in range(100):
         scrape.feed(b"container_cpu_cfs_periods_total{" + b"x" * 50_000)
@@ -278,7 +280,7 @@ def test_a_kubelet_on_cgroup_v1_tells_0_of_everybody_which_is_no_figure() -> Non
     v2 = scraped(b'container_spec_cpu_period{id="/"} 0\n' + limited(NAMED, AT, **PRESSURE), "n1", at_seconds=7.0)
     assert (v2.hierarchy, {sample.target.level for sample in v2.samples if sample.waiting_ns}) == (
         "v2",
-        {Level.CONTAINER},
+        {CgroupLevel.CONTAINER},
     )
 
 
@@ -296,8 +298,8 @@ def test_a_node_in_a_container_shows_a_cgroup_by_two_paths_and_it_is_one(outer: 
     found = scraped(twice + twice.replace(b'id="', f'id="{outer}'.encode()), "n1", at_seconds=7.0)
     assert found.troubles == {}
     assert [(s.target.level, s.target.path) for s in found.samples] == [
-        (Level.CONTAINER, f"{POD}/{ID}"),
-        (Level.POD, POD),
+        (CgroupLevel.CONTAINER, f"{POD}/{ID}"),
+        (CgroupLevel.POD, POD),
     ]
 
 

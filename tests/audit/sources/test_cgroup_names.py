@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.audit.findings.sample import Level
+from slack.audit.findings.sample import CgroupLevel
 from slack.audit.sources.cgroup_names import CgroupName, name_of, target_of
 from tests.cases import run_for_each
 
@@ -46,7 +46,7 @@ CONTAINERS = {
 @run_for_each("path", CONTAINERS)
 def test_a_container_is_known_under_every_driver_and_runtime(path: str) -> None:
     uid, runtime = CONTAINERS[path]
-    assert name_of(path) == CgroupName(Level.CONTAINER, uid, ID, runtime)
+    assert name_of(path) == CgroupName(CgroupLevel.CONTAINER, uid, ID, runtime)
 
 
 @run_for_each("path", CONTAINERS)
@@ -54,13 +54,13 @@ def test_the_levels_above_a_container_are_named_too(path: str) -> None:
     if ":" in path:
         return  # one directory that says all
     pod = path.rpartition("/")[0]
-    assert name_of(pod) == CgroupName(Level.POD, CONTAINERS[path][0])
+    assert name_of(pod) == CgroupName(CgroupLevel.POD, CONTAINERS[path][0])
     above = pod.rpartition("/")[0]
     kubepods = above
     if above.endswith(("burstable", "besteffort", "-burstable.slice", "-besteffort.slice")):
-        assert name_of(above) == CgroupName(Level.QOS)
+        assert name_of(above) == CgroupName(CgroupLevel.QOS)
         kubepods = above.rpartition("/")[0]
-    assert name_of(kubepods) == CgroupName(Level.KUBEPODS)
+    assert name_of(kubepods) == CgroupName(CgroupLevel.KUBEPODS)
 
 
 def test_monitors_of_containers_are_left_out() -> None:
@@ -76,9 +76,9 @@ def test_the_parts_of_a_kata_sandbox_outside_of_its_guest_are_left_out(place: st
 
 def test_what_a_container_makes_below_its_own_cgroup_is_its_own_and_no_other_pod() -> None:
     inner = f"/kubepods/pod{UID}/{ID}/kubepods/pod{STATIC}/{'b' * 64}"
-    assert name_of(inner) == CgroupName(Level.OTHER, UID, ID)
+    assert name_of(inner) == CgroupName(CgroupLevel.OTHER, UID, ID)
     assert name_of(f"/kubepods.slice/kubepods-pod{SLICED}.slice/crio-{ID}.scope/container") == CgroupName(
-        Level.OTHER, UID, ID, "cri-o"
+        CgroupLevel.OTHER, UID, ID, "cri-o"
     )
 
 
@@ -94,7 +94,7 @@ def test_what_a_container_makes_below_its_own_cgroup_is_its_own_and_no_other_pod
     ],
 )
 def test_containers_that_are_not_the_kubelets_are_other(path: str, runtime: str) -> None:
-    assert name_of(path) == CgroupName(Level.OTHER, "", ID, runtime)
+    assert name_of(path) == CgroupName(CgroupLevel.OTHER, "", ID, runtime)
 
 
 @pytest.mark.parametrize(
@@ -105,17 +105,22 @@ def test_containers_that_are_not_the_kubelets_are_other(path: str, runtime: str)
     ],
 )
 def test_everything_else_is_other(path: str) -> None:
-    assert name_of(path) == CgroupName(Level.OTHER)
+    assert name_of(path) == CgroupName(CgroupLevel.OTHER)
 
 
 def test_a_target_has_what_the_path_says_and_no_names() -> None:
     target = target_of(f"/kubepods/pod{UID}/{ID}", "node-1")
     assert target is not None
-    assert (target.level, target.node, target.pod_uid, target.container_id) == (Level.CONTAINER, "node-1", UID, ID)
+    assert (target.level, target.node, target.pod_uid, target.container_id) == (
+        CgroupLevel.CONTAINER,
+        "node-1",
+        UID,
+        ID,
+    )
     assert (target.namespace, target.pod, target.container) == ("", "", "")
     root = target_of("/")
     assert root is not None
-    assert root.level is Level.NODE
+    assert root.level is CgroupLevel.NODE
 
 
 PARTS = st.sampled_from(
@@ -138,8 +143,8 @@ PARTS = st.sampled_from(
 @given(st.lists(PARTS | st.text(max_size=12), max_size=6))
 def test_no_path_is_too_odd_for_a_level(parts: list[str]) -> None:
     name = name_of("/" + "/".join(parts))
-    assert name is None or name.level in Level
-    if name is not None and name.level is Level.CONTAINER:
+    assert name is None or name.level in CgroupLevel
+    if name is not None and name.level is CgroupLevel.CONTAINER:
         assert name.pod_uid
         assert name.container_id
 
@@ -214,10 +219,10 @@ def test_a_container_of_the_systemd_driver_is_known_wherever_its_node_is(
 def _every_level_is_known(parts: list[str], qos: str, uid: str, container: str, runtime: str) -> None:
     """Look at kubepods, its class, pod and container, by the path alone and as a walk meets them."""
     paths = ["/".join(parts[: count + 2]) for count in range(len(parts) - 1)]
-    levels = [Level.KUBEPODS, *([Level.QOS] if qos else []), Level.POD, Level.CONTAINER]
+    levels = [CgroupLevel.KUBEPODS, *([CgroupLevel.QOS] if qos else []), CgroupLevel.POD, CgroupLevel.CONTAINER]
     names = [name_of(path) for path in paths]
     assert [name and name.level for name in names] == levels
-    assert names[-2:] == [CgroupName(Level.POD, uid), CgroupName(Level.CONTAINER, uid, container, runtime)]
+    assert names[-2:] == [CgroupName(CgroupLevel.POD, uid), CgroupName(CgroupLevel.CONTAINER, uid, container, runtime)]
     above = None
     for path in paths:
         found = target_of(path, above=above)
@@ -226,7 +231,7 @@ def _every_level_is_known(parts: list[str], qos: str, uid: str, container: str, 
     for below in ("container", "init.scope", f"pod{OTHER}", f"kubepods/burstable/pod{OTHER}/{'cd' * 32}"):
         deeper = name_of(f"{paths[-1]}/{below}")
         assert deeper is not None
-        assert (deeper.level, deeper.pod_uid, deeper.container_id) == (Level.OTHER, uid, container)
+        assert (deeper.level, deeper.pod_uid, deeper.container_id) == (CgroupLevel.OTHER, uid, container)
 
 
 OTHER = "9d3e1c2b-3d4e-4f50-8a6b-7c8d9e0f1a2b"

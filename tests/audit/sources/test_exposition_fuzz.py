@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slack.audit.findings.sample import ReadError
-from slack.audit.sources.cadvisor import Scrape, Scraped, scraped
+from slack.audit.sources.cadvisor import CadvisorScrape, Scraped, scraped
 from slack.audit.sources.exposition import InvalidSampleLine, labels, point
 from tests.examples import examples
 
@@ -27,7 +27,7 @@ FAMILIES = (b"container_cpu_cfs_", b"container_spec_cpu_")
 
 
 def checked(body: bytes, cut: int = 1 << 16) -> Scraped:
-    scrape = Scrape("n", 5.0)
+    scrape = CadvisorScrape("n", 5.0)
     for at in range(0, len(body), cut):
         scrape.feed(body[at : at + cut])
     found = scrape.finish()

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 from slack.audit.sources.pod_index import PodNames
-from slack.audit.sources.pod_objects import Pod, decode_pods
+from slack.audit.sources.pod_objects import AuditedPod, decode_pods
 from slack.audit.sources.pods import bare_container_id, facts_of_pod
 from tests.audit.build import API, PODS_JSON, SIDECAR, UID, a_pod
 from tests.audit.build import POD as POD_TARGET
 
 
-def pod(changes: dict[str, Any]) -> Pod:
+def pod(changes: dict[str, Any]) -> AuditedPod:
     """The pod of PODS_JSON with other metadata."""
     document = json.loads(PODS_JSON)["items"][0]
     document["metadata"].update(changes)
-    return msgspec.convert(document, Pod)
+    return msgspec.convert(document, AuditedPod)
 
 
 def test_what_is_kept_of_a_pod() -> None:
@@ -52,7 +52,7 @@ def test_what_is_kept_of_its_containers() -> None:
 def test_a_pods_own_limit_is_kept() -> None:
     document = json.loads(PODS_JSON)["items"][0]
     document["spec"]["resources"] = {"limits": {"cpu": "200m"}, "requests": {"cpu": "0.1"}}
-    facts = facts_of_pod(msgspec.convert(document, Pod))
+    facts = facts_of_pod(msgspec.convert(document, AuditedPod))
     assert (facts.cpu_limit_millis, facts.cpu_request_millis) == (200, 100)
 
 
@@ -80,7 +80,7 @@ def test_a_static_pod_is_found_by_the_uid_in_its_cgroups_path() -> None:
     hashed = "0123456789abcdef0123456789abcdef"
     mirror = pod({"uid": "mirror", "name": "etcd-node-1", "annotations": {"kubernetes.io/config.hash": hashed}})
     names = PodNames([mirror])
-    target = Target(Level.POD, f"/kubepods/burstable/pod{hashed}", pod_uid=hashed)
+    target = CgroupTarget(CgroupLevel.POD, f"/kubepods/burstable/pod{hashed}", pod_uid=hashed)
     assert names.named(target).pod == "etcd-node-1"
     assert names.by_uid("mirror") is names.by_uid(hashed)
     facts = names.by_uid(hashed)
@@ -118,7 +118,9 @@ def test_a_systemd_path_has_the_uid_with_underscores() -> None:
 
 
 def test_a_target_of_names_alone_finds_its_limits() -> None:
-    target = Target(Level.CONTAINER, "shop/api", namespace="shop", pod="api-6d4b75cb6d-x2x7p", container="api")
+    target = CgroupTarget(
+        CgroupLevel.CONTAINER, "shop/api", namespace="shop", pod="api-6d4b75cb6d-x2x7p", container="api"
+    )
     found, container = PodNames([a_pod()]).facts_of(target)
     assert found is not None
     assert container is not None
@@ -126,7 +128,7 @@ def test_a_target_of_names_alone_finds_its_limits() -> None:
 
 
 def test_an_unknown_target_stays_as_it_is() -> None:
-    stranger = Target(Level.CONTAINER, "/kubepods/podx/y", pod_uid="x", container_id="y")
+    stranger = CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/podx/y", pod_uid="x", container_id="y")
     assert PodNames([a_pod()]).named(stranger) is stranger
 
 
@@ -134,7 +136,7 @@ def test_a_change_replaces_and_a_deletion_forgets() -> None:
     names = PodNames([a_pod()])
     document = json.loads(PODS_JSON)["items"][0]
     document["status"]["containerStatuses"][0]["containerID"] = "containerd://new"
-    names.put(msgspec.convert(document, Pod))
+    names.put(msgspec.convert(document, AuditedPod))
     assert len(names) == 1
     assert names.by_container_id(API.container_id) is None
     assert names.by_container_id("new") is not None
@@ -188,24 +190,28 @@ def test_no_bytes_do_worse_than_that(body: bytes) -> None:
         pods = decode_pods(body)
     except ValueError:
         return
-    assert all(isinstance(pod, Pod) for pod in pods)
+    assert all(isinstance(pod, AuditedPod) for pod in pods)
 
 
 def test_the_uid_in_the_path_counts_and_not_a_name_that_is_another_pods() -> None:
     """As a standalone cAdvisor's series have the names of the cAdvisor."""
     names = PodNames([pod({"uid": "u-cadvisor", "name": "cadvisor-7k2p9", "namespace": "monitoring"})])
-    foreign = Target(
-        Level.CONTAINER, "/kubepods/podu-api/c", pod_uid="u-api", namespace="monitoring", pod="cadvisor-7k2p9"
+    foreign = CgroupTarget(
+        CgroupLevel.CONTAINER, "/kubepods/podu-api/c", pod_uid="u-api", namespace="monitoring", pod="cadvisor-7k2p9"
     )
     assert names.facts_of(foreign) == (None, None)
-    by_name = Target(Level.CONTAINER, "/monitoring/cadvisor-7k2p9", namespace="monitoring", pod="cadvisor-7k2p9")
+    by_name = CgroupTarget(
+        CgroupLevel.CONTAINER, "/monitoring/cadvisor-7k2p9", namespace="monitoring", pod="cadvisor-7k2p9"
+    )
     assert names.facts_of(by_name)[0] is not None
 
 
 def test_a_name_alone_is_no_pods_where_several_clusters_may_have_one() -> None:
     """Prometheus without the label id: db-0 of one cluster must not get the figures of another's db-0."""
     names = PodNames([pod({"uid": "u", "name": "db-0", "namespace": "shop"})])
-    target = Target(Level.CONTAINER, "/shop/db-0/db", "node-1", namespace="shop", pod="db-0", container="db")
+    target = CgroupTarget(
+        CgroupLevel.CONTAINER, "/shop/db-0/db", "node-1", namespace="shop", pod="db-0", container="db"
+    )
     assert names.facts_of(target)[0] is not None
     assert names.facts_of(replace(target, node="eu/node-1")) == (None, None)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from slack.audit.findings.sample import Level, ReadError, Sampled
+from slack.audit.findings.sample import CgroupLevel, ReadError, Sampled
 from slack.audit.sources.promql import (
     CLUSTERS,
     LIMITS,
@@ -57,7 +57,7 @@ def test_the_first_sample_is_zero_at_the_windows_start_and_the_second_is_what_wa
     before, after = sampled()
     (zero,), (end,) = before.samples, after.samples
     assert zero.target is end.target
-    assert (zero.target.level, zero.target.container_id, zero.target.node) == (Level.CONTAINER, ID, "n1")
+    assert (zero.target.level, zero.target.container_id, zero.target.node) == (CgroupLevel.CONTAINER, ID, "n1")
     assert (zero.periods, zero.throttled, zero.throttled_ns, zero.usage_ns, zero.bursts) == (0, 0, 0, 0, 0)
     assert (end.periods, end.throttled, end.throttled_ns) == (36_000, 9_000, 720_500_000_000)
     assert (end.usage_ns, end.bursts) == (700_250_000_000, 3)
@@ -289,7 +289,7 @@ def test_the_names_of_a_scraped_cadvisor_are_not_those_of_the_cgroups_that_it_re
     put(found, API | target | own)
     put(found, OF_POD | target)
     names = {sample.target.level: sample.target.pod for sample in found.sampled()[1].samples}
-    assert names == {Level.CONTAINER: "api-x", Level.POD: ""}
+    assert names == {CgroupLevel.CONTAINER: "api-x", CgroupLevel.POD: ""}
 
 
 UID = POD.rpartition("/pod")[2]
@@ -349,7 +349,7 @@ def test_a_unit_beside_the_kubelet_s_tree_is_no_container_of_the_scraped_pod() -
     put(found, OF_POD | SCRAPED)
     put(found, SCRAPED | {"id": "/system.slice/docker.service"})
     levels = {sample.target.path: sample.target.level for sample in found.sampled()[1].samples}
-    assert levels["/system.slice/docker.service"] is Level.OTHER
+    assert levels["/system.slice/docker.service"] is CgroupLevel.OTHER
 
 
 WINDOWS = {"node": "w1", "kernel_version": "10.0.20348.2031", "os_image": "Windows Server 2022 Datacenter"}

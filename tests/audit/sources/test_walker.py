@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slack.audit.findings.sample import Level, ReadError, Sample, Sampled
+from slack.audit.findings.sample import CgroupLevel, ReadError, Sample, Sampled
 from slack.audit.sources.cgroup_names import target_of
 from slack.audit.sources.mounts import InvalidMounts, find_mounts
 from slack.audit.sources.walker import CgroupWalker
@@ -73,11 +73,11 @@ def by_path(result: Sampled) -> dict[str, Sample]:
 def test_every_level_of_the_kubelet_and_the_root_are_sampled_and_no_idle_unit(node: Node) -> None:
     result = node.walker().sample()
     assert {sample.target.path: sample.target.level for sample in result.samples} == {
-        "/": Level.NODE,
-        "/kubepods": Level.KUBEPODS,
-        "/kubepods/burstable": Level.QOS,
-        POD: Level.POD,
-        CONTAINER: Level.CONTAINER,
+        "/": CgroupLevel.NODE,
+        "/kubepods": CgroupLevel.KUBEPODS,
+        "/kubepods/burstable": CgroupLevel.QOS,
+        POD: CgroupLevel.POD,
+        CONTAINER: CgroupLevel.CONTAINER,
     }
     container = by_path(result)[CONTAINER]
     assert container == Sample(target_of(CONTAINER), 100.0, 100_000, 100_000, 5, 1, 1000, 77, 0, 0, None)  # type: ignore[arg-type]  # it has a target
@@ -89,7 +89,7 @@ def test_another_cgroup_is_sampled_when_it_has_a_quota_and_so_are_those_above_it
     node.cgroup("/system.slice/nginx.service", 50_000)
     found = by_path(node.walker().sample())
     assert found["/system.slice/nginx.service"].quota_us == 50_000
-    assert found["/system.slice"].target.level is Level.OTHER
+    assert found["/system.slice"].target.level is CgroupLevel.OTHER
 
 
 def test_counters_are_read_anew_each_time(node: Node) -> None:
@@ -313,7 +313,9 @@ def test_a_recorded_machine_is_read_without_trouble_at_both_moments(name: str, t
     walker.close()
     assert not before.troubles
     assert not after.troubles
-    assert {Level.KUBEPODS, Level.POD, Level.CONTAINER} <= {sample.target.level for sample in after.samples}
+    assert {CgroupLevel.KUBEPODS, CgroupLevel.POD, CgroupLevel.CONTAINER} <= {
+        sample.target.level for sample in after.samples
+    }
     first = by_path(before)
     both = [sample for sample in after.samples if sample.target.path in first]
     assert len(both) > len(after.samples) / 2
@@ -343,7 +345,7 @@ def test_on_a_real_kernel_cgroups_come_and_go_between_samples() -> None:
         walker = CgroupWalker(relist_seconds=3600.0)
         for _ in range(3):
             found = by_path(walker.sample())
-        assert found[f"{path}/{ID}"].target.level is Level.CONTAINER
+        assert found[f"{path}/{ID}"].target.level is CgroupLevel.CONTAINER
         (folder / "kubepods" / f"pod{UID}" / ("b" * 64)).mkdir()
         assert f"{path}/{'b' * 64}" in by_path(walker.sample())
         # Another of the same name: link counts do not tell, the kept descriptor does.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, ReadError, Sample, Sampled
 from slack.audit.results.audit_result import AuditResult, evaluate
 from slack.audit.results.source_kind import SourceKind
 from slack.audit.sources.pod_index import PodNames
@@ -18,8 +18,8 @@ from tests.audit.test_recorded_trees import container_id, pod_uid
 from tests.audit.tree import TREES, unpack, uptime
 
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-KUBEPODS = Target(Level.KUBEPODS, "/kubepods")
-QOS = Target(Level.QOS, "/kubepods/burstable")
+KUBEPODS = CgroupTarget(CgroupLevel.KUBEPODS, "/kubepods")
+QOS = CgroupTarget(CgroupLevel.QOS, "/kubepods/burstable")
 POD_UID = "4c1f0a2b-1c2d-4e5f-8a9b-0c1d2e3f4a5b"
 
 
@@ -68,17 +68,25 @@ def _pod(label: str, owner: str) -> Mapping[str, object]:
     }
 
 
-def pod(name: str = "api-1a", uid: str = POD_UID, node: str = "") -> Target:
-    return Target(Level.POD, f"/kubepods/burstable/pod{uid}", node, uid, "", "shop", name)
+def pod(name: str = "api-1a", uid: str = POD_UID, node: str = "") -> CgroupTarget:
+    return CgroupTarget(CgroupLevel.POD, f"/kubepods/burstable/pod{uid}", node, uid, "", "shop", name)
 
 
-def container(name: str = "main", of: str = "api-1a", uid: str = POD_UID, node: str = "") -> Target:
+def container(name: str = "main", of: str = "api-1a", uid: str = POD_UID, node: str = "") -> CgroupTarget:
     full = (name.encode().hex() * 64)[:64]
-    return Target(Level.CONTAINER, f"/kubepods/burstable/pod{uid}/{full}", node, uid, full, "shop", of, name)
+    return CgroupTarget(
+        CgroupLevel.CONTAINER, f"/kubepods/burstable/pod{uid}/{full}", node, uid, full, "shop", of, name
+    )
 
 
 def rose(
-    target: Target, quota_us: int | None, *, throttled: int = 0, stop_ms: float = 0.0, use: float = 0.0, cpus: int = 2
+    target: CgroupTarget,
+    quota_us: int | None,
+    *,
+    throttled: int = 0,
+    stop_ms: float = 0.0,
+    use: float = 0.0,
+    cpus: int = 2,
 ) -> tuple[Sample, Sample]:
     """Return two samples 10 s apart: 100 periods, so many of them throttled, each busy CPU for so long."""
     before = Sample(target, 0.0, quota_us, 100_000, 0, 0, 0, 0, burst_us=0)
@@ -90,13 +98,13 @@ def rose(
 
 def look(
     *pairs: tuple[Sample, Sample],
-    facts: Mapping[str, NodeFacts] | None = None,
+    facts: Mapping[str, CgroupNodeFacts] | None = None,
     troubles: Mapping[ReadError, int] | None = None,
     pods: str | None = None,
     kind: SourceKind = SourceKind.CGROUPS,
 ) -> AuditResult:
     """Judge samples as the command does."""
-    nodes = facts or {"": NodeFacts(2, "6.18.44", "#1 SMP", "v1")}
+    nodes = facts or {"": CgroupNodeFacts(2, "6.18.44", "#1 SMP", "v1")}
     first, second = zip(*pairs, strict=True) if pairs else ((), ())
     examples = {trouble: f"/kubepods/{trouble}/cpu.stat: {trouble}" for trouble in troubles or {}}
     names = None if pods is None else PodNames(decode_pods(pods.encode()))

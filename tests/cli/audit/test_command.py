@@ -18,7 +18,7 @@ import yaml
 from typer.testing import CliRunner
 from typer.testing import Result as Invoked
 
-from slack.audit.findings.sample import Level, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget, Sample, Sampled
 from slack.audit.findings.window import compare
 from slack.cli.audit.options import LevelName
 from slack.cli.audit.sampling import window_start
@@ -300,7 +300,7 @@ def test_watching_into_a_pipe_gives_a_line_of_json_a_look(tmp_path: Path) -> Non
 
 
 def counters(at: float, *names: str) -> Sampled:
-    targets = [Target(Level.OTHER, f"/{name}") for name in names]
+    targets = [CgroupTarget(CgroupLevel.OTHER, f"/{name}") for name in names]
     return Sampled(tuple(Sample(target, at, 40_000, 100_000, int(at * 10), 0, 0, 0) for target in targets), {})
 
 
@@ -367,7 +367,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_the_levels_that_can_be_asked_for_are_the_cgroups_levels() -> None:
-    assert [str(level) for level in LevelName] == [str(level) for level in Level]
+    assert [str(level) for level in LevelName] == [str(level) for level in CgroupLevel]
 
 
 def test_the_agent_names_the_flag_that_is_wrong(run: Run) -> None:

@@ -14,8 +14,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from slack.audit.findings.period_shape import period_shape
-from slack.audit.findings.sample import NodeFacts, Sample, Target
-from slack.audit.results.explanation import Explanation
+from slack.audit.findings.sample import CgroupNodeFacts, CgroupTarget, Sample
+from slack.audit.results.explanation import CgroupExplanation
 from slack.audit.results.source_kind import SourceKind
 from slack.cli.audit.explain import document, explain, title
 from slack.cli.audit.period_chart import RUNS, STOPS, fit_rows, lines, picture
@@ -106,7 +106,7 @@ def test_a_container_that_is_not_throttled_gets_the_picture_of_its_limit_anyway(
     assert document(explanation)["period"]["busyCpusAssumed"] is True
 
 
-def few(target: Target, throttled: int, *, periods: int = 96, quota_us: int = 40_000) -> tuple[Sample, Sample]:
+def few(target: CgroupTarget, throttled: int, *, periods: int = 96, quota_us: int = 40_000) -> tuple[Sample, Sample]:
     """A window with fewer periods than a verdict needs."""
     before, after = rose(target, quota_us, throttled=throttled, stop_ms=70, use=0.3)
     return before, msgspec.structs.replace(after, periods=periods)
@@ -217,7 +217,7 @@ def test_a_pod_is_found_by_the_name_of_its_workload() -> None:
         explain(look(*made), "pod/api", "shop", None)
 
 
-def on_terminal(explanation: Explanation, width: int) -> list[str]:
+def on_terminal(explanation: CgroupExplanation, width: int) -> list[str]:
     """Every row that is written, with its own end of line."""
     out = Console(width=width, color_system=None, highlight=False)
     with out.capture() as capture:
@@ -332,7 +332,7 @@ def test_a_name_without_names_is_told(recorded: Callable[[str], Path]) -> None:
 
 def test_a_node_that_nobody_knows_the_cpus_of_is_drawn_too() -> None:
     explanation = explain(
-        look(rose(container(), 150_000, use=0.3), facts={"": NodeFacts(None)}), "pod/api-1a", "", None
+        look(rose(container(), 150_000, use=0.3), facts={"": CgroupNodeFacts(None)}), "pod/api-1a", "", None
     )
     assert explanation.shape is not None
     assert explanation.shape.busy_cpus == 3

@@ -3,7 +3,7 @@
 import json
 import re
 
-from slack.audit.findings.sample import Level, ReadError, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget, ReadError
 from slack.audit.results.audit_result import AuditResult
 from slack.cli.audit.export import markdown
 from tests.cli.audit.build import POD_UID, container, look, rose
@@ -61,7 +61,7 @@ def test_a_name_can_neither_end_its_fence_nor_its_line_nor_move_a_cursor() -> No
 
 
 def test_names_are_no_markup() -> None:
-    odd = Target(Level.OTHER, "/a`b*c<img>[x](http://y)")
+    odd = CgroupTarget(CgroupLevel.OTHER, "/a`b*c<img>[x](http://y)")
     found = look(rose(odd, 40_000, throttled=99, stop_ms=70, use=0.4), troubles={ReadError.FORBIDDEN: 1})
     (heading,) = (line for line in text(found).splitlines() if line.startswith("#### "))
     assert heading == "#### /a\\`b\\*c\\<img>\\[x](http://y)"

@@ -7,8 +7,8 @@ from typing import Any
 from slack.audit.advice.patches import PatchKind
 from slack.audit.advice.rules import AdviceId
 from slack.audit.findings.finding import Mark
-from slack.audit.findings.sample import Level, ReadError
-from slack.audit.findings.window import State
+from slack.audit.findings.sample import CgroupLevel, ReadError
+from slack.audit.findings.window import WindowState
 from slack.audit.kernel.probe import ProbeResult, ProbeState
 from slack.cli.audit.explain import document as explain_document
 from slack.cli.audit.explain import explain
@@ -70,9 +70,9 @@ def test_every_key_about_kernels_is_told_and_no_other() -> None:
 
 
 def test_words_are_the_codes() -> None:
-    assert told("states") == {str(state) for state in State}
+    assert told("states") == {str(state) for state in WindowState}
     assert told("marks") == {str(mark) for mark in Mark}
-    for word in (*Level, *ReadError, *PatchKind, *ProbeState):
+    for word in (*CgroupLevel, *ReadError, *PatchKind, *ProbeState):
         assert f"`{word}`" in PAGE
 
 
@@ -84,4 +84,4 @@ def test_the_guide_has_each_advice_in_the_order_in_which_it_is_given() -> None:
 
 def test_the_guide_has_every_state_that_is_no_figure() -> None:
     text = (DOCS / "details" / "cpu-audit.md").read_text()
-    assert all(f"`{state}`" in text for state in State if state is not State.MEASURED)
+    assert all(f"`{state}`" in text for state in WindowState if state is not WindowState.MEASURED)

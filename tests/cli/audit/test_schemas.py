@@ -12,9 +12,9 @@ from slack.audit.advice.advice import AdviceId
 from slack.audit.advice.patches import PatchKind
 from slack.audit.findings.finding import Mark
 from slack.audit.findings.finding import Severity as SeverityOfCode
-from slack.audit.findings.sample import Level as LevelOfCode
+from slack.audit.findings.sample import CgroupLevel as LevelOfCode
 from slack.audit.findings.sample import ReadError
-from slack.audit.findings.window import State
+from slack.audit.findings.window import WindowState
 from slack.audit.kernel.probe import ProbeResult, ProbeState
 from slack.audit.kernel.quota_bugs import kernel_verdict
 from slack.audit.kernel.states import Bug, Confidence, KernelState
@@ -105,7 +105,7 @@ def test_the_declared_words_are_the_codes() -> None:
     for kind, field, words in (
         (documents.Audit, "source", SourceKind),
         (documents.AuditedCgroup, "level", LevelOfCode),
-        (documents.AuditFinding, "state", State),
+        (documents.AuditFinding, "state", WindowState),
         (documents.AuditFinding, "marks", Mark),
         (documents.AuditTrouble, "trouble", ReadError),
         (documents.AuditAdvice, "id", AdviceId),

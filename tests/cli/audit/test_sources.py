@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from benchmarks.generator.scrapes import full_node, scrape
-from slack.audit.findings.sample import NodeFacts, ReadError, Sampled
+from slack.audit.findings.sample import CgroupNodeFacts, ReadError, Sampled
 from slack.cli.audit import history as audit_prometheus
 from slack.cli.audit.cadvisor import ClusterSource
 from slack.cli.audit.history import PrometheusSource
@@ -147,8 +147,8 @@ def test_every_node_is_scraped_and_knows_its_cpus_and_kernel(tmp_path: Path) -> 
     with source(tmp_path, answer) as (found, _):
         before, after = found.sample(), found.sample()
     assert before.nodes == {
-        "n1": NodeFacts(8, "6.1.0-44-amd64", hierarchy="v1"),
-        "n2": NodeFacts(3, "5.10.0-21", hierarchy="v1"),
+        "n1": CgroupNodeFacts(8, "6.1.0-44-amd64", hierarchy="v1"),
+        "n2": CgroupNodeFacts(3, "5.10.0-21", hierarchy="v1"),
     }
     assert {sample.target.node for sample in after.samples} == {"n1", "n2"}
     assert (len(before.samples), before.troubles) == (len(after.samples), {})
@@ -307,7 +307,7 @@ def test_a_prometheus_gives_a_pair_of_samples_with_one_round_of_questions() -> N
     (zero,), (end,) = before.samples, after.samples
     assert (zero.periods, zero.at_seconds, end.at_seconds) == (0, BORN - 300, BORN)
     assert (end.periods, end.throttled, end.throttled_ns, end.quota_us) == (600, 300, 24_000_000_000, 20_000)
-    assert after.nodes == {"n1": NodeFacts(8, "6.1.0")}
+    assert after.nodes == {"n1": CgroupNodeFacts(8, "6.1.0")}
     assert found.p99_cores == {end.target.key: 0.25}
     assert len(metrics.asked) == len(set(metrics.asked)), "nothing is asked twice"
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace as changed
 from rich.console import Console
 
 from slack.audit.findings.finding import Severity
-from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, ReadError, Sample
 from slack.audit.results.audit_result import AuditResult, FindingFilter, counts_by_verdict
 from slack.audit.results.source_kind import SourceKind
 from slack.cli.audit.explain import explain
@@ -149,7 +149,9 @@ def test_troubles_are_counted_with_an_example() -> None:
 
 
 def test_nodes_are_named_where_there_are_several_and_share_a_line_a_kernel() -> None:
-    facts = {name: NodeFacts(2, "6.18.44", "#1") for name in ("a", "b")} | {"old": NodeFacts(2, "4.18.20", "")}
+    facts = {name: CgroupNodeFacts(2, "6.18.44", "#1") for name in ("a", "b")} | {
+        "old": CgroupNodeFacts(2, "4.18.20", "")
+    }
     pair = rose(container(node="a"), 40_000, throttled=99, stop_ms=79, use=0.4)
     told = shown(look(pair, facts=facts, kind=SourceKind.CADVISOR))
     assert "a: shop/api-1a/main" in told
@@ -165,8 +167,8 @@ def test_nodes_are_named_where_there_are_several_and_share_a_line_a_kernel() -> 
         (FindingFilter(namespace="shop"), 2),
         (FindingFilter(pod="api-1a"), 2),
         (FindingFilter(pod=POD_UID[:8]), 2),
-        (FindingFilter(level=Level.POD), 1),
-        (FindingFilter(namespace="shop", level=Level.CONTAINER), 1),
+        (FindingFilter(level=CgroupLevel.POD), 1),
+        (FindingFilter(namespace="shop", level=CgroupLevel.CONTAINER), 1),
         (FindingFilter(pod="web"), 0),
     ],
 )
@@ -177,7 +179,7 @@ def test_what_is_asked_for_is_what_is_told(wanted: FindingFilter, count: int) ->
 
 def test_a_node_is_asked_for_by_name_in_a_cluster_only() -> None:
     first, other = rose(container(node="a"), 40_000), rose(container(node="b"), 40_000)
-    facts = {name: NodeFacts(2, "6.18.44") for name in "ab"}
+    facts = {name: CgroupNodeFacts(2, "6.18.44") for name in "ab"}
     assert len(FindingFilter(nodes=("a",)).asked(look(first, other, facts=facts, kind=SourceKind.CADVISOR))) == 1
     assert len(FindingFilter(nodes=("a",)).asked(look(first, other, facts=facts))) == 2
 
@@ -188,7 +190,7 @@ def test_states_are_counted_in_the_order_of_harm() -> None:
 
 
 def test_markdown_cells_do_not_break_the_table() -> None:
-    odd = Target(Level.OTHER, "/system.slice/a|b.service")
+    odd = CgroupTarget(CgroupLevel.OTHER, "/system.slice/a|b.service")
     found = look(rose(odd, 40_000, throttled=99, stop_ms=70, use=0.4))
     row = next(line for line in markdown(found, found.findings, found.findings).splitlines() if "system.slice" in line)
     assert "a\\|b" in row
@@ -241,7 +243,7 @@ def test_what_to_run_next_opens_the_same_source() -> None:
 
 
 def test_a_path_is_looked_for_on_the_node_that_has_it() -> None:
-    facts = {name: NodeFacts(2, "6.18.44") for name in ("a", "b")}
+    facts = {name: CgroupNodeFacts(2, "6.18.44") for name in ("a", "b")}
     top = rose(replace(KUBEPODS, node="b"), 40_000, throttled=99, stop_ms=79, use=0.4)
     told = next_command(shown(look(top, facts=facts, kind=SourceKind.CADVISOR)))
     assert told == "/kubepods --cluster --node b"
@@ -264,8 +266,8 @@ def test_names_from_the_cluster_are_put_to_cgroups() -> None:
     from tests.audit.test_recorded_trees import container_id, pod_uid
 
     uid, full = pod_uid("ten"), container_id("ten")
-    bare = Target(Level.CONTAINER, f"/kubepods/burstable/pod{uid}/{full}", "", uid, full)
-    nodes = {"": NodeFacts(16, "6.18.44", "#1 SMP", "v1")}
+    bare = CgroupTarget(CgroupLevel.CONTAINER, f"/kubepods/burstable/pod{uid}/{full}", "", uid, full)
+    nodes = {"": CgroupNodeFacts(16, "6.18.44", "#1 SMP", "v1")}
     risen = rose(bare, 200_000, throttled=99, stop_ms=70, use=2.0, cpus=10)
     found = look(risen, pods=kubelet_pods("ten"), facts=nodes)
     assert target_name(found.findings[0].window.target) == "shop/ten-1a/ten"
@@ -280,13 +282,16 @@ def test_names_from_the_cluster_are_put_to_cgroups() -> None:
     [
         (container(), "shop/api-1a/main"),
         (pod(), "shop/api-1a"),
-        (Target(Level.POD, "/x", pod_uid=POD_UID), "pod 4c1f0a2b-1c2d"),
-        (Target(Level.CONTAINER, "/x", pod_uid=POD_UID, container_id="3a9b" * 16), "pod 4c1f0a2b-1c2d/3a9b3a9b3a9b"),
-        (Target(Level.OTHER, "/system.slice/a.service"), "/system.slice/a.service"),
-        (Target(Level.NODE, ""), "/"),
+        (CgroupTarget(CgroupLevel.POD, "/x", pod_uid=POD_UID), "pod 4c1f0a2b-1c2d"),
+        (
+            CgroupTarget(CgroupLevel.CONTAINER, "/x", pod_uid=POD_UID, container_id="3a9b" * 16),
+            "pod 4c1f0a2b-1c2d/3a9b3a9b3a9b",
+        ),
+        (CgroupTarget(CgroupLevel.OTHER, "/system.slice/a.service"), "/system.slice/a.service"),
+        (CgroupTarget(CgroupLevel.NODE, ""), "/"),
     ],
 )
-def test_everything_has_a_name(target: Target, name: str) -> None:
+def test_everything_has_a_name(target: CgroupTarget, name: str) -> None:
     assert target_name(target) == name
 
 

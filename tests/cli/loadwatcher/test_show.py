@@ -13,9 +13,9 @@ from slack.loadwatcher.payload import MetricType
 from slack.loadwatcher.readings import ReadingKey, Statistic
 from slack.loadwatcher.reports import assemble
 from slack.loadwatcher.verdicts import DroppedSeries, InvalidVerdicts, Verdicts, decode, encode
-from slack.process.http_server import TEXT, HttpServer, Reply, Request
+from slack.process.http_server import TEXT, HttpRequest, HttpServer, Reply
 from slack_operator.loadwatcher.api import Api
-from slack_operator.loadwatcher.report_store import LoadView, ReportStore
+from slack_operator.loadwatcher.report_store import LoadSnapshot, ReportStore
 from tests.cli.conftest import Run
 from tests.cli.test_documents import as_declared, golden
 from tests.loadwatcher.build import NOW, readings
@@ -39,7 +39,7 @@ def board(*, full: bool = True) -> ReportStore:
         DroppedSeries(bad.name, names.node(bad.name), bad.type, bad.fault, bad.detail) for bad in judgement.dropped
     )
     verdicts = Verdicts("Prometheus", int(NOW), "it was away", dropped, made.unmatched, ("node-3",))
-    found.publish(LoadView(made.reports, names, verdicts))
+    found.publish(LoadSnapshot(made.reports, names, verdicts))
     return found
 
 
@@ -78,7 +78,7 @@ def test_the_document_is_as_it_is_published(run: Run) -> None:
 def test_a_watcher_without_an_analyser_is_shown_too(run: Run) -> None:
     api = Api(board(), ReportFormat.PROPOSAL, lambda: None)
 
-    def upstream(request: Request) -> Reply:
+    def upstream(request: HttpRequest) -> Reply:
         if request.path == "/analysis":
             return Reply(404, TEXT, b"404 page not found\n")
         return api.answer(request._replace(query="window=15m"))

@@ -13,7 +13,7 @@ import yaml
 
 from slack.cli.status import observe
 from slack.cluster.labels import LABEL_HOLD, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE
-from slack.planner.model.cost import Cost
+from slack.planner.model.cost import PlanCost
 from slack.planner.policy.spec import parse_policy
 from tests.cli.conftest import COMMAND, Run
 from tests.docs.pages import ROOT, blocks
@@ -286,7 +286,7 @@ def test_the_readmes_example_is_what_the_command_prints(api: FakeApi, run: Run, 
         "message": "Karpenter is there: NodePool default",
         "since": "2026-11-27T09:12:44Z",
     }
-    status["cost"] = {"text": str(Cost(nodes=0.4, per_hour=0.115, currency="EUR"))}
+    status["cost"] = {"text": str(PlanCost(nodes=0.4, per_hour=0.115, currency="EUR"))}
     status["summary"]["rate"] = "10%"
     del status["displaced"]
     api.put(f"{POLICIES}/default", metadata={"name": "default", "generation": 1}, spec={}, status=status)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slack.cluster.labels import API_VERSION
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.injection import (
     DEPENDS_ON,
     ENABLED,
@@ -74,7 +74,7 @@ def rows(*found: Any, **more: Any) -> View:
     return view(report(containers=tuple(found), **more))
 
 
-def ours(container: str, state: State, **more: Any) -> Any:
+def ours(container: str, state: StartState, **more: Any) -> Any:
     """A row of the pod."""
     return row("api-0", container, state, uid="uid-101", **more)
 
@@ -102,8 +102,8 @@ def lines(found: Result) -> list[str]:
 
 
 WAITING = rows(
-    ours("api", State.PENDING, position=2, reason="1 before it; 2 start, and 2 may", until=NOW + 34),
-    ours("web", State.BLOCKED, reason="depends on api (pending)"),
+    ours("api", StartState.PENDING, position=2, reason="1 before it; 2 start, and 2 may", until=NOW + 34),
+    ours("web", StartState.BLOCKED, reason="depends on api (pending)"),
 )
 
 
@@ -158,19 +158,19 @@ def test_a_container_that_is_not_gated_is_shown_where_wide_is(run: Run, tmp_path
     ("row_of_api", "spec", "ends"),
     [
         (
-            ours("api", State.DOWNLOADING),
+            ours("api", StartState.DOWNLOADING),
             {},
             ["its image is there, its kubelet would start it, and its gate has asked"],
         ),
-        (ours("api", State.PENDING, position=1), {}, ["the policy lets one start"]),
+        (ours("api", StartState.PENDING, position=1), {}, ["the policy lets one start"]),
         (
-            ours("api", State.PENDING, position=1),
+            ours("api", StartState.PENDING, position=1),
             {"minRate": None},
             ["the policy lets one start", "nothing else: minRate is off, so that no start is forced"],
         ),
-        (ours("api", State.BLOCKED, reason="the kubelet backs off"), {}, ["the kubelet's back-off is over"]),
+        (ours("api", StartState.BLOCKED, reason="the kubelet backs off"), {}, ["the kubelet's back-off is over"]),
         (
-            ours("api", State.STARTING, until=NOW + 200),
+            ours("api", StartState.STARTING, until=NOW + 200),
             {},
             [
                 "its startup or readiness probe succeeds",
@@ -178,12 +178,12 @@ def test_a_container_that_is_not_gated_is_shown_where_wide_is(run: Run, tmp_path
             ],
         ),
         (
-            ours("api", State.STARTING, until=NOW + 200),
+            ours("api", StartState.STARTING, until=NOW + 200),
             {"startTimeout": {"after": "5m", "then": "Delete"}},
             ["its startup or readiness probe succeeds", "startTimeout is over: its pod is evicted (in 3m)"],
         ),
         (
-            ours("api", State.FAILED),
+            ours("api", StartState.FAILED),
             {},
             ["its startup or readiness probe succeeds after all; it holds no slot meanwhile"],
         ),
@@ -194,7 +194,7 @@ def test_what_ends_each_state(run: Run, tmp_path: Path, row_of_api: Any, spec: d
     assert found.code == 0, found.stderr
     said = [line[10:].strip() for line in lines(found) if line.startswith(("ends when", "or        "))]
     opens = ["its gate hears of no agent that sees its pods for 60 s"]
-    assert said == (ends if row_of_api.state in (State.STARTING, State.FAILED) else ends + opens)
+    assert said == (ends if row_of_api.state in (StartState.STARTING, StartState.FAILED) else ends + opens)
 
 
 def test_the_policy_s_own_fail_open_time_is_told(run: Run, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_the_policy_s_own_fail_open_time_is_told(run: Run, tmp_path: Path) -> No
 def test_without_a_probe_a_hold_ends_the_start(run: Run, tmp_path: Path) -> None:
     given = pod(depends_on=None)
     given["status"]["containerStatuses"][1]["state"] = {"running": {}}
-    starting = rows(ours("web", State.STARTING, until=NOW + 3))
+    starting = rows(ours("web", StartState.STARTING, until=NOW + 3))
     found = explained(run, tmp_path, given, lease(), shown(starting))
     assert "ends when noProbeHold is over, for it has no startup or readiness probe (in 3s)" in lines(found)
     found = explained(run, tmp_path, pod(depends_on=None), lease(), shown(starting))
@@ -222,14 +222,14 @@ def test_a_pod_whose_containers_are_ready_needs_no_rows(run: Run, tmp_path: Path
 
 
 def test_rows_of_a_former_pod_of_that_name_are_not_its_own(run: Run, tmp_path: Path) -> None:
-    former = row("api-0", "api", State.FAILED, uid="another")
+    former = row("api-0", "api", StartState.FAILED, uid="another")
     found = explained(run, tmp_path, pod(), lease(), shown(rows(former)))
     assert lines(found)[0] == "shop/api-0 on node-1: 2 not known (backend file)"
 
 
 def test_a_cycle_is_told_and_that_only_its_end_ends_it(run: Run, tmp_path: Path) -> None:
     given = pod(depends_on='{"api": ["web"], "web": ["api"]}')
-    held = rows(ours("api", State.BLOCKED, since=0.0, reason="api: depends on itself: api -> web -> api"))
+    held = rows(ours("api", StartState.BLOCKED, since=0.0, reason="api: depends on itself: api -> web -> api"))
     found = explained(run, tmp_path, given, lease(), shown(held))
     assert (
         f"! its annotation {DEPENDS_ON} cannot be kept: api: depends on itself: api -> web -> api; its" in found.stdout
@@ -388,7 +388,7 @@ def test_the_controller_alone_is_asked_where_there_is_no_api_server(run: Run, tm
 def test_a_hostile_name_or_reason_does_nothing_to_a_terminal(run: Run, tmp_path: Path, output: str) -> None:
     evil = "\x1b[2J[red]x[/red]\x9b31m\u202e\r\n\x07"
     given = pod(status={"containerStatuses": [{"name": "api", "state": {"waiting": {"reason": evil}}}]})
-    hostile = rows(ours("api", State.PENDING, position=1, reason=evil), policy=evil)
+    hostile = rows(ours("api", StartState.PENDING, position=1, reason=evil), policy=evil)
     found = explained(run, tmp_path, given, lease(), shown(hostile), words=("-o", output))
     assert found.code == 0, found.stderr
     assert all(char.isprintable() or char == "\n" for char in found.stdout + found.stderr)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2e.harness.cluster.certificates import Authority
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.reports.messages import SilentNode, encode
 from tests.cli.conftest import COMMAND, Run
 from tests.cli.test_documents import as_declared, golden, printed
@@ -50,7 +50,7 @@ def test_the_leader_is_asked_through_the_api_server_with_a_short_token(run: Run,
 
 
 def test_policies_and_who_starts_and_who_waits_are_told(run: Run, tmp_path: Path) -> None:
-    with cluster(tmp_path, lease(), shown(view(report(), report("calm", counts={State.READY: 3}, containers=())))):
+    with cluster(tmp_path, lease(), shown(view(report(), report("calm", counts={StartState.READY: 3}, containers=())))):
         found = run(*STATUS)
     assert [line.split() for line in found.stdout.splitlines()] == [
         ["POLICY", "READY", "NODES", "REPORTING", "SILENT", "STARTING", "PENDING", "BLOCKED", "FAILED", "FORCED"],
@@ -84,7 +84,7 @@ def test_policies_and_who_starts_and_who_waits_are_told(run: Run, tmp_path: Path
 
 
 def test_one_node_is_told_with_all_rows_even_where_nobody_waits(run: Run, tmp_path: Path) -> None:
-    calm = report("calm", policy="", slots=None, counts={State.READY: 3}, containers=())
+    calm = report("calm", policy="", slots=None, counts={StartState.READY: 3}, containers=())
     with cluster(tmp_path, lease(), shown(view(calm))) as api:
         found = run(*STATUS, "--node", "calm")
         proxied = next(seen for seen in api.seen if seen.path == PROXY)
@@ -124,10 +124,10 @@ def test_a_policy_that_does_not_work_is_told_with_its_message(run: Run, tmp_path
 
 
 def test_a_storm_is_told_in_a_few_lines_and_wide_in_all(run: Run, tmp_path: Path) -> None:
-    rows = tuple(row(f"pod-{number}", "app", State.PENDING, position=number + 1) for number in range(40))
-    counts = {State.PENDING: 40}
+    rows = tuple(row(f"pod-{number}", "app", StartState.PENDING, position=number + 1) for number in range(40))
+    counts = {StartState.PENDING: 40}
     storm = [report(f"node-{number:03}", containers=rows, counts=counts, left_out=2) for number in range(500)]
-    stuck = report("stuck", containers=rows[:1], counts={State.PENDING: 1, State.FAILED: 1})
+    stuck = report("stuck", containers=rows[:1], counts={StartState.PENDING: 1, StartState.FAILED: 1})
     with cluster(tmp_path, lease(), shown(view(*storm, stuck))):
         found = run(*STATUS)
     lines = found.stdout.splitlines()
@@ -151,7 +151,7 @@ def test_the_document_is_as_it_is_published(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("output", ["table", "wide", "json", "yaml"])
 def test_a_hostile_name_or_reason_does_nothing_to_a_terminal(run: Run, tmp_path: Path, output: str) -> None:
     evil = "\x1b[2J[red]x[/red]\x9b31m\u202e\r\n\x07"
-    rows = (row(evil, "a[/]b", State.PENDING, position=1, reason=evil),)
+    rows = (row(evil, "a[/]b", StartState.PENDING, position=1, reason=evil),)
     given = report(f"n{evil}", policy=evil, containers=rows)
     with cluster(tmp_path, lease(), shown(view(given, silent=(SilentNode(node=evil),)))) as api:
         api.put(
@@ -319,7 +319,7 @@ def test_a_direct_controller_that_refuses_says_why(run: Run, tmp_path: Path) -> 
 
 
 def test_watching_shows_each_change_and_asks_for_one_token(tmp_path: Path) -> None:
-    calm = report("node-1", counts={State.READY: 3}, containers=())
+    calm = report("node-1", counts={StartState.READY: 3}, containers=())
     with cluster(tmp_path, lease(), shown(view(report())), lease(), shown(view(calm))) as api:
         command = [
             str(COMMAND),

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from slack.cluster.labels import API_VERSION
-from slack.process.http_server import TEXT, HttpServer, Request
+from slack.process.http_server import TEXT, HttpRequest, HttpServer
 from slack.process.http_server import Reply as HttpReply
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.reports.messages import ContainerRow, NodeReport, SilentNode, View, encode
 from tests.cli.test_uninstall import config
 from tests.kube.fake_api import FakeApi, Reply
@@ -22,7 +22,7 @@ PROXY = "/api/v1/namespaces/resource-slack/pods/https:throttler-7d9-x:7473/proxy
 HOLDER = "throttler-7d9-x_0a1b2c3d"
 
 
-def row(pod: str, container: str, state: State, **more: Any) -> ContainerRow:
+def row(pod: str, container: str, state: StartState, **more: Any) -> ContainerRow:
     """One container of a report."""
     given = {"namespace": "shop", "uid": f"uid-{pod}", "since": NOW - 30, **more}
     return ContainerRow(pod=pod, container=container, state=state, **given)
@@ -31,13 +31,19 @@ def row(pod: str, container: str, state: State, **more: Any) -> ContainerRow:
 def report(node: str = "node-1", **more: Any) -> NodeReport:
     """A node with one that starts, two that wait and one that was too slow."""
     rows = (
-        row("api-1", "api", State.PENDING, position=1, reason="2 start, and 2 may", until=NOW + 4),
-        row("api-0", "api", State.PENDING, position=2, since=NOW - 12, reason="1 before it; 2 start, and 2 may"),
-        row("db-0", "db", State.STARTING, forced=True, until=NOW + 270),
-        row("job", "work", State.FAILED, since=NOW - 400),
-        row("api-0", "web", State.BLOCKED, reason="depends on api (pending)"),
+        row("api-1", "api", StartState.PENDING, position=1, reason="2 start, and 2 may", until=NOW + 4),
+        row("api-0", "api", StartState.PENDING, position=2, since=NOW - 12, reason="1 before it; 2 start, and 2 may"),
+        row("db-0", "db", StartState.STARTING, forced=True, until=NOW + 270),
+        row("job", "work", StartState.FAILED, since=NOW - 400),
+        row("api-0", "web", StartState.BLOCKED, reason="depends on api (pending)"),
     )
-    counted = {State.PENDING: 2, State.STARTING: 1, State.FAILED: 1, State.BLOCKED: 1, State.READY: 7}
+    counted = {
+        StartState.PENDING: 2,
+        StartState.STARTING: 1,
+        StartState.FAILED: 1,
+        StartState.BLOCKED: 1,
+        StartState.READY: 7,
+    }
     given: dict[str, Any] = {"policy": "default", "policy_generation": 2, "cores": 2.0, "slots": 2, "granted": 9}
     return NodeReport(node=node, at=NOW - 1, **{"counts": counted, "containers": rows, **given, **more})
 
@@ -49,7 +55,7 @@ def view(*reports: NodeReport, silent: tuple[SilentNode, ...] = ()) -> View:
 
 def policy(name: str = "default", ready: str = "True", **status: Any) -> dict[str, Any]:
     """A ThrottlePolicy as it is stored."""
-    counts = {state.value: count for count, state in enumerate(State)}
+    counts = {state.value: count for count, state in enumerate(StartState)}
     condition = {"type": "Ready", "status": ready, "reason": "StartsReported", "message": "of 3 nodes 2 report"}
     nodes = {"selected": 3, "reporting": 2, "silent": 1}
     more = {"forced": 4, "opened": 1, "longestWaitSeconds": 125, "conditions": [condition], **status}
@@ -87,7 +93,7 @@ def shown(found: View) -> Reply:
 def controller(body: bytes, status: int = 200, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve a view directly, on loopback."""
 
-    def answer(request: Request) -> HttpReply:
+    def answer(request: HttpRequest) -> HttpReply:
         return HttpReply(status, TEXT, body) if request.path == "/v1/starts" else HttpReply(404, TEXT, b"")
 
     server = HttpServer("127.0.0.1", 0, answer, tls=tls)

@@ -8,7 +8,7 @@ from slack.cluster import wire
 from slack.cluster.freshness import NO_VERSION, Freshness, version_number
 from slack.cluster.requests import effective_requests
 from slack.cluster.tables import interning
-from slack.cluster.tables.interning import ConstraintTable, Interner, RequestTable, Resources
+from slack.cluster.tables.interning import ConstraintTable, CountedResources, Interner, RequestTable
 from tests.cluster.build import NOW, columns_of, node, pod
 
 
@@ -100,7 +100,7 @@ RESTART = st.sampled_from(['"restartPolicy":"Always"', '"restartPolicy":null'])
 def test_requests_that_are_known_by_their_text_are_those_that_would_be_read(
     pods: list[tuple[wire.PodSpec, wire.PodStatus]],
 ) -> None:
-    table = RequestTable(Resources())
+    table = RequestTable(CountedResources())
     for spec, status in pods * 2:
         index = table.intern_pod(spec, status)
         table.retain(index)
@@ -108,7 +108,7 @@ def test_requests_that_are_known_by_their_text_are_those_that_would_be_read(
 
 
 def test_the_text_of_requests_goes_with_their_last_holder() -> None:
-    table = RequestTable(Resources())
+    table = RequestTable(CountedResources())
     spec = msgspec.json.decode('{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}', type=wire.PodSpec)
     other = msgspec.json.decode('{"containers":[{"resources":{"requests":{"cpu":"2"}}}]}', type=wire.PodSpec)
     first = table.intern_pod(spec, wire.PodStatus())

@@ -17,7 +17,7 @@ from slack.demand.model import (
 )
 from slack.demand.status_schema import POOL_STATUS
 from slack.planner.model.pool import FRESH_SECONDS
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.demand.pool_reporter import ANNOUNCED_SECONDS, PoolReporter
 from slack_operator.demand.status import (
     PoolObservation,
@@ -117,7 +117,7 @@ def test_every_field_is_one_of_the_crds() -> None:
         ({"queue_problem": "WRONGTYPE", "lag": None}, "BrokerReachable", ("False", "QueueRefused")),
         ({"failing": Failing(3, 0.0, "exceeded quota")}, "Ready", ("False", "CreationsFail")),
         ({"problems": ("spec.mode: bad",)}, "Ready", ("False", "InvalidSpec")),
-        ({"warning": Condition("Ready", False, "LimitAboveQuota", "")}, "Ready", ("False", "LimitAboveQuota")),
+        ({"warning": StatusCondition("Ready", False, "LimitAboveQuota", "")}, "Ready", ("False", "LimitAboveQuota")),
         (
             {"containers": (container("a", ContainerState.CREATING, unschedulable_since_seconds=5.0),)},
             "CapacityShort",
@@ -162,7 +162,7 @@ def test_what_a_pool_still_announces_is_said_again_before_it_fades_and_not_witho
 
 def test_a_refused_pool_keeps_what_was_known_and_refuses_no_message() -> None:
     before = pool_status(observed(verdict=AdmissionVerdict(reject=True, reason=Refusal.QUEUE_FULL)), {}, NOW)
-    found = refused_status(Condition("Ready", False, "OtherBroker", "spec.queue.broker: x"), 5, before, NOW)
+    found = refused_status(StatusCondition("Ready", False, "OtherBroker", "spec.queue.broker: x"), 5, before, NOW)
     assert found["throttled"] is False
     assert "throttle" not in found
     assert found["containers"] == before["containers"]

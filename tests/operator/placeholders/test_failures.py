@@ -14,7 +14,7 @@ from slack.planner.objects.decide import deletions_of_ended
 from slack.planner.objects.manifests import replica_set_name
 from slack.planner.policy.spec import Policy, PolicySpec
 from slack.planner.removal.reasons import MOST_ENDED, FailedPlaceholder
-from slack.planner.rollout.backoff import Pods, hold_back
+from slack.planner.rollout.backoff import ShapePods, hold_back
 from slack_operator.placeholders.view.cluster_view import ClusterView
 from slack_operator.placeholders.view.failures import HOT, Failures, cause_of_failure
 from slack_operator.placeholders.view.sinks import FinishedSink, PodSink
@@ -154,7 +154,7 @@ def held(bound: int, seconds: float, seen: float | None, backoffs: Any = None, r
     there = [ExistingShape("default", SHAPE, Role.FILL, replicas)]
     policy = Policy(name="default", spec=PolicySpec())
     events = {} if seen is None else {SET: AutoscalerEvent(SET, Answer.FAILING, "on n1: OutOfcpu", seen)}
-    return hold_back(policy, there, {SHAPE.name: Pods(bound, 0, 0.0)}, events, backoffs or {}, seconds, 60.0)
+    return hold_back(policy, there, {SHAPE.name: ShapePods(bound, 0, 0.0)}, events, backoffs or {}, seconds, 60.0)
 
 
 def test_a_loop_is_held_without_a_probe_twice_as_long_each_time_and_ends_by_time_alone() -> None:

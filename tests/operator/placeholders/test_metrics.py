@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slack.planner.objective.amount import Why
-from slack.schema.conditions import Condition
+from slack.planner.objective.amount import SizingReason
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.report.metrics import Metrics, WatchRestarts, described
 from slack_operator.runtime.conditions import rfc3339
 from slack_operator.runtime.debounce import Debouncer
@@ -53,7 +53,7 @@ def test_figures_are_in_cores_and_bytes_and_other_resources_stand_beside_them() 
 def test_everything_of_a_policy_goes_with_it() -> None:
     metrics = Metrics()
     metrics.show([policy_plan(shape_plan(1))])
-    metrics.show_conditions("web", [Condition("Ready", True, "SlackIsThere", "")])
+    metrics.show_conditions("web", [StatusCondition("Ready", True, "SlackIsThere", "")])
     metrics.show_displaced({("web", "Deleted"): 1})
     metrics.started("web", 0.1, in_slack=True)
     assert of_policies(metrics) == {"web"}
@@ -225,7 +225,7 @@ def test_descriptions_are_what_is_exported() -> None:
 def test_an_objectives_figures_come_with_it_and_go_with_it_and_with_its_policy() -> None:
     metrics = Metrics()
     plan = policy_plan(shape_plan(1))
-    why = Why(0.99, known=True, late_today=3, started_today=400, window_seconds=95.0, price_per_hour=0.5)
+    why = SizingReason(0.99, known=True, late_today=3, started_today=400, window_seconds=95.0, price_per_hour=0.5)
     metrics.show([replace(plan, why=why)])
     names = ("ratio", "reached_ratio", "late_pods", "window_seconds", "price_per_hour")
     found = [value(metrics, f"slack_objective_{name}", policy="web") for name in names]

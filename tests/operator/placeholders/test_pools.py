@@ -83,7 +83,7 @@ def test_only_what_a_plan_follows_from_wakes_the_loop() -> None:
 
     def see(item: Json, event: EventType = EventType.MODIFIED) -> int:
         before = len(woken)
-        view.pools.apply([(event, msgspec.json.decode(msgspec.json.encode(item), type=wire.ActivationPool))])
+        view.pools.apply([(event, msgspec.json.decode(msgspec.json.encode(item), type=wire.ActivationPoolObject))])
         return len(woken) - before
 
     assert see(activation_pool("thumbnail", slack_pods=1)) == 1
@@ -98,7 +98,7 @@ def test_a_list_that_lacks_a_pool_ends_what_it_announced() -> None:
     woken: list[None] = []
     view = ClusterView(NAMESPACE, lambda: woken.append(None))
     item = msgspec.json.encode(activation_pool("thumbnail", slack_pods=1))
-    view.pools.apply([(EventType.ADDED, msgspec.json.decode(item, type=wire.ActivationPool))])
+    view.pools.apply([(EventType.ADDED, msgspec.json.decode(item, type=wire.ActivationPoolObject))])
     view.pools.begin()
     view.pools.end()
     assert view.pools.all() == ()

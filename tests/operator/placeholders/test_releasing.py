@@ -15,7 +15,7 @@ from slack.kube.errors import ApiError
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 from slack.planner.objects.marker import marker_pod
-from slack.planner.release import DRIFT_SECONDS, REPLACED_SECONDS, Claim, Why, parse_mark
+from slack.planner.release import DRIFT_SECONDS, REPLACED_SECONDS, Claim, ReleaseReason, parse_mark
 from slack_operator.placeholders.act.releasing import held_nodes
 from slack_operator.placeholders.view.autoscalers import CLUSTER_AUTOSCALER, KARPENTER, Autoscaler
 from slack_operator.placeholders.view.node_claims import NodeClaims, read_claim
@@ -122,7 +122,7 @@ def test_a_drifted_node_is_released_once_and_its_capacity_counts_until_it_goes(w
     assert (name, others) == ("n1", [])
     mark = parse_mark(value)
     assert mark is not None
-    assert mark.why is Why.DRIFTED
+    assert mark.why is ReleaseReason.DRIFTED
     writes = len(world.api.log)
     world.turns(3)
     assert len(world.api.log) == writes

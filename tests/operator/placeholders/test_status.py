@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from slack.cluster.quantity import Written, format_rounded
-from slack.planner.model.cost import Cost
+from slack.cluster.quantity import WrittenQuantity, format_rounded
+from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import Binding, ConditionType
-from slack.planner.model.wanted_by import Source, WantedBy
-from slack.planner.objective.amount import Why
+from slack.planner.model.wanted_by import Source, WantedByField
+from slack.planner.objective.amount import SizingReason
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
-from slack.schema.conditions import Condition, is_trouble
+from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.placeholders.report.status import (
     MOVING_SECONDS,
-    Observed,
+    PolicyObservation,
     StatusBoard,
     rate_text,
     spared_document,
@@ -37,7 +37,7 @@ HOLD = {
     "retryTime": EARLIER,
     "releaseNodes": "Off",
 }
-READY = Condition(ConditionType.READY, True, "Fine", "all is well")
+READY = StatusCondition(ConditionType.READY, True, "Fine", "all is well")
 
 
 @run_for_each(
@@ -61,7 +61,7 @@ def test_amounts_have_three_digits(resource: str, value: int, text: str) -> None
 
 @pytest.mark.parametrize(("number", "text"), [(1, "1 node"), (2, "2 nodes"), (0, "0 nodes")])
 def test_whole_nodes_stand_where_a_rate_would(number: int, text: str) -> None:
-    wanted_by = (WantedBy(Source.NODES, ("cpu", "memory"), replicas=number),)
+    wanted_by = (WantedByField(Source.NODES, ("cpu", "memory"), replicas=number),)
     assert rate_text(replace(policy_plan(shape_plan(2)), wanted_by=wanted_by)) == text
 
 
@@ -88,14 +88,14 @@ def check(schema: dict[str, Any], value: Any, path: str = "status") -> None:
 
 def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     spared = SavedWait(120, 112.0)
-    observed = Observed(1, 1, 3, EARLIER, "98%", (READY,), spared_document(spared), HOLD)
-    why = Why(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
-    binding = (Binding("cpu", Written(2000, "2000m"), 6000),)
+    observed = PolicyObservation(1, 1, 3, EARLIER, "98%", (READY,), spared_document(spared), HOLD)
+    why = SizingReason(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
+    binding = (Binding("cpu", WrittenQuantity(2000, "2000m"), 6000),)
     plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)
-    plan = replace(plan, cost=Cost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2))
+    plan = replace(plan, cost=PlanCost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2))
     status = with_state(status_of(plan, observed, {}, NOW), "resource-slack")
     assert status["limit"] == "cpu ceiling 2000m binds (6 wanted)"  # as its policy has it
-    floored = replace(plan, floors=(Binding("memory", Written(8 << 30, "8Gi"), 2 << 30, limit="floor"),))
+    floored = replace(plan, floors=(Binding("memory", WrittenQuantity(8 << 30, "8Gi"), 2 << 30, limit="floor"),))
     assert status_of(floored, observed, {}, NOW)["limit"] == (
         "cpu ceiling 2000m binds (6 wanted), memory floor 8Gi binds (2Gi wanted without it)"
     )
@@ -123,14 +123,17 @@ def test_printed_columns_are_fields_of_the_schema() -> None:
 
 def test_a_condition_keeps_its_time_until_it_turns() -> None:
     previous = {"conditions": with_times([READY], {}, EARLIER)}
-    (kept,) = with_times([Condition("Ready", True, "Other", "words")], previous, NOW)
-    (moved,) = with_times([Condition("Ready", False, "Fine", "no")], previous, NOW)
+    (kept,) = with_times([StatusCondition("Ready", True, "Other", "words")], previous, NOW)
+    (moved,) = with_times([StatusCondition("Ready", False, "Fine", "no")], previous, NOW)
     assert (kept["lastTransitionTime"], moved["lastTransitionTime"]) == (EARLIER, NOW)
 
 
 def test_replacing_one_condition_keeps_the_rest_of_the_status() -> None:
-    previous = {"pending": 3, "conditions": with_times([READY, Condition("Covered", True, "A", "b")], {}, EARLIER)}
-    status = with_conditions(previous, [Condition("Ready", False, "Bad", "why")], 7, NOW)
+    previous = {
+        "pending": 3,
+        "conditions": with_times([READY, StatusCondition("Covered", True, "A", "b")], {}, EARLIER),
+    }
+    status = with_conditions(previous, [StatusCondition("Ready", False, "Bad", "why")], 7, NOW)
     assert (status["pending"], status["observedGeneration"]) == (3, 7)
     assert {c["type"]: c["lastTransitionTime"] for c in status["conditions"]} == {"Covered": EARLIER, "Ready": NOW}
 
@@ -140,9 +143,9 @@ def test_only_turned_conditions_and_new_trouble_are_told() -> None:
     status = {
         "conditions": with_times(
             [
-                Condition("Ready", True, "Fine", "other words"),
-                Condition("PinsNodes", False, "No", ""),
-                Condition("LimitReached", True, "Full", ""),
+                StatusCondition("Ready", True, "Fine", "other words"),
+                StatusCondition("PinsNodes", False, "No", ""),
+                StatusCondition("LimitReached", True, "Full", ""),
             ],
             previous,
             NOW,
@@ -155,7 +158,7 @@ def test_only_turned_conditions_and_new_trouble_are_told() -> None:
 
 
 def conditions(ready: bool) -> list[dict[str, Any]]:
-    return with_times([Condition("Ready", ready, "Fine", "text")], {}, NOW)
+    return with_times([StatusCondition("Ready", ready, "Fine", "text")], {}, NOW)
 
 
 SHAPE = {"name": "a", "replicas": 2, "bound": 2}
@@ -203,10 +206,10 @@ def test_of_many_policies_no_more_than_twenty_are_written_in_a_second() -> None:
 @pytest.mark.parametrize(("age", "reason"), [("00:09:00", "Refilling"), ("23:54:00", "RefillLasts")])
 def test_a_refill_that_is_never_through_gets_a_reason_of_its_own(age: str, reason: str) -> None:
     since = f"2026-01-01T{age}Z" if age < "01" else f"2025-12-31T{age}Z"
-    refill = Condition("SlackSatisfied", False, "Refilling", "1 of 2")
+    refill = StatusCondition("SlackSatisfied", False, "Refilling", "1 of 2")
     previous = {"conditions": with_times([refill], {}, since)}
     plan = replace(policy_plan(shape_plan(2)), conditions=(refill,))
-    status = status_of(plan, Observed(1, 1, 0, EARLIER, None), previous, NOW)
+    status = status_of(plan, PolicyObservation(1, 1, 0, EARLIER, None), previous, NOW)
     assert [(said["reason"], said["lastTransitionTime"]) for said in status["conditions"]] == [(reason, since)]
 
 
@@ -222,9 +225,12 @@ WRONG = {
 @pytest.mark.parametrize("kind", WRONG)
 def test_the_summary_names_what_matters_most_and_its_remedy(kind: str) -> None:
     given, expected = WRONG[kind]
-    said = [Condition("SlackSatisfied", True, "Reserved", ""), Condition("Covered", True, "CoverageReached", "")]
+    said = [
+        StatusCondition("SlackSatisfied", True, "Reserved", ""),
+        StatusCondition("Covered", True, "CoverageReached", ""),
+    ]
     said = [c for c in said if c.type != kind] + [
-        Condition(kind, kind in ("ViewStale", "LimitReached", "PinsNodes"), given, "")
+        StatusCondition(kind, kind in ("ViewStale", "LimitReached", "PinsNodes"), given, "")
     ]
     status = with_state({"conditions": with_times(said, {}, NOW), "summary": {"state": "Old", "rate": "10%"}}, "rs")
     assert (status["summary"]["state"], status["summary"]["rate"]) == (expected, "10%")

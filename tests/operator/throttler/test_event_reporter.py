@@ -3,7 +3,7 @@
 import pytest
 
 from slack.kube.events import EventKind, ObjectRef
-from slack_operator.throttler.agent.event_reporter import BURST, SUMMARY_SECONDS, EventReporter
+from slack_operator.throttler.agent.event_reporter import BURST, SUMMARY_SECONDS, StartEventReporter
 from tests.operator.throttler.test_grant_coordinator import a_pod, row
 
 
@@ -23,11 +23,13 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def teller(recorder: Recorder) -> EventReporter:
-    return EventReporter(recorder, "n1")
+def teller(recorder: Recorder) -> StartEventReporter:
+    return StartEventReporter(recorder, "n1")
 
 
-def test_each_event_is_on_its_pod_and_says_which_container_and_why(teller: EventReporter, recorder: Recorder) -> None:
+def test_each_event_is_on_its_pod_and_says_which_container_and_why(
+    teller: StartEventReporter, recorder: Recorder
+) -> None:
     pod = a_pod("u1", row("a"))
     teller.opened(pod, "a", 0.0)
     teller.forced(pod, "a", 0.0)
@@ -46,7 +48,9 @@ def test_each_event_is_on_its_pod_and_says_which_container_and_why(teller: Event
     assert all("container" in text for _, _, _, text in recorder.lines)
 
 
-def test_a_storm_is_told_of_a_few_pods_and_once_a_minute_of_the_node(teller: EventReporter, recorder: Recorder) -> None:
+def test_a_storm_is_told_of_a_few_pods_and_once_a_minute_of_the_node(
+    teller: StartEventReporter, recorder: Recorder
+) -> None:
     for second in range(30):
         for number in range(50):
             teller.opened(a_pod(f"u{number}", row("a")), "a", float(second))
@@ -64,7 +68,7 @@ def test_a_storm_is_told_of_a_few_pods_and_once_a_minute_of_the_node(teller: Eve
 
 
 def test_a_late_pod_that_is_to_be_evicted_is_called_so_and_a_static_one_is_not(
-    teller: EventReporter, recorder: Recorder
+    teller: StartEventReporter, recorder: Recorder
 ) -> None:
     static = a_pod("u2", row("a"))
     assert static.metadata.annotations is not None

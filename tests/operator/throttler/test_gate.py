@@ -16,11 +16,11 @@ import pytest
 from e2e.harness.cluster.certificates import Authority
 from e2e.harness.product.gate_link import ConnectedLink
 from slack.throttler import protocol
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack_operator.throttler.gate import gate as gate_module
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 from slack_operator.throttler.gate.gate import Gate
-from slack_operator.throttler.gate.permits import Permits
+from slack_operator.throttler.gate.permits import PermitFiles
 from slack_operator.throttler.gate.probe_server import ProbeServer
 from slack_operator.throttler.gate.settings import GateSettings, InvalidGateSettings
 
@@ -470,7 +470,7 @@ def test_a_refusal_is_no_answer(make: Callable[[], Gate], link: FakeLink, clock:
 
 
 def test_a_permit_that_cannot_be_written_is_tried_again_and_ends_nothing(tmp_path: Path) -> None:
-    permits = Permits(str(tmp_path / "missing"), ["web"])
+    permits = PermitFiles(str(tmp_path / "missing"), ["web"])
     with pytest.raises(OSError, match="missing"):
         permits.give("web")
     (tmp_path / "missing").mkdir()
@@ -619,7 +619,7 @@ def test_gate_and_protocol_agree(make: Callable[[], Gate], link: FakeLink, clock
     for said in (
         protocol.Welcome(fail_open_after_seconds=30),
         protocol.Ping(),
-        protocol.Wait(container="log", state=State.DOWNLOADING),
+        protocol.Wait(container="log", state=StartState.DOWNLOADING),
         protocol.Granted(container="web", start=2),
     ):
         fields = json.loads(protocol.encode_line(said))

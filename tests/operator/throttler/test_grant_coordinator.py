@@ -13,7 +13,7 @@ from e2e.harness.json_patch import patched
 from slack.process.atomic_write import write_atomically
 from slack.throttler import protocol
 from slack.throttler.decision import NodeThrottle
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.injection import DEPENDS_ON, GateOptions, patch, patch_by_config_map
 from slack.throttler.limits import Limits
 from slack.throttler.protocol import Blind, FromAgent, Granted, RequestRefused, Wait, Withdraw
@@ -86,7 +86,7 @@ def test_nothing_is_granted_before_the_kubelet_holds_it_and_its_gate_has_asked(t
     desk.update(a_pod("u1", row("a", {"waiting": {"reason": "PodInitializing"}})), 6.0)
     told = desk.ask("u1", "a", 6.0)
     assert isinstance(told, Wait)
-    assert told.state is State.DOWNLOADING
+    assert told.state is StartState.DOWNLOADING
     assert desk.turn(6.0).messages == []
     said = desk.update(a_pod("u1", row("a")), 7.0)
     assert isinstance(said[0][1], Wait)
@@ -102,7 +102,7 @@ def test_dependencies_come_before_slots(tmp_path: Path) -> None:
     assert granted(desk.turn(10.0).messages) == [("u1", "a")]
     told = desk.ask("u1", "b", 10.0)
     assert isinstance(told, Wait)
-    assert told.state is State.BLOCKED
+    assert told.state is StartState.BLOCKED
     assert "a" in told.reason
 
 
@@ -275,7 +275,7 @@ def test_a_gate_gets_nothing_but_its_own_containers_however_it_asks(tmp_path: Pa
     for _ in range(5000):
         desk.ask("u1", "a", 1.0)
         desk.ask("nobody", "a", 1.0)
-    assert desk.throttle.counts()[State.PENDING] == 1
+    assert desk.throttle.counts()[StartState.PENDING] == 1
     assert granted(desk.turn(10.0).messages) == [("u1", "a")]
 
 
@@ -289,7 +289,7 @@ def test_who_is_late_frees_the_slot_and_may_be_ready_later(tmp_path: Path) -> No
     assert [late.key for late in turn.late] == [Key("u1", "a")]
     assert granted(turn.messages) == [("u2", "a")]
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 80.0)
-    assert desk.throttle.state(Key("u1", "a")) is State.READY
+    assert desk.throttle.state(Key("u1", "a")) is StartState.READY
 
 
 DELETES = Limits(slots=1, start_timeout_seconds=60.0, delete_late=True)
@@ -503,7 +503,7 @@ def test_a_restart_with_a_key_that_stays_takes_a_slot_and_waits_for_nobody(tmp_p
     desk.turn(10.0)
     desk.update(a_keyed_pod("u1", row("a", RUNS, "a1", ready=True)), 11.0)
     desk.update(a_keyed_pod("u1", row("a", ENDED, "a1")), 12.0)
-    assert desk.throttle.state(Key("u1", "a")) is State.STARTING
+    assert desk.throttle.state(Key("u1", "a")) is StartState.STARTING
     assert desk.throttle.starting == 1
     desk.update(a_keyed_pod("u1", row("a", RUNS, "a2")), 13.0)
     assert not desk.permits
@@ -530,7 +530,7 @@ def test_a_key_that_was_taken_away_is_waited_for_in_the_queue_and_given_again(tm
     assert list(desk.permits) == [Key("u2", "b")], "it has the slot"
     desk.update(a_keyed_pod("u1", row("a", ENDED, "a1")), 12.0)
     desk.update(a_keyed_pod("u1", row("a", HELD, "a1")), 13.0)
-    assert desk.throttle.state(Key("u1", "a")) is State.PENDING
+    assert desk.throttle.state(Key("u1", "a")) is StartState.PENDING
     assert desk.turn(13.0).grants == ()
     desk.update(a_keyed_pod("u2", row("b", RUNS, "b1", ready=True)), 14.0)
     assert desk.turn(14.0).permits

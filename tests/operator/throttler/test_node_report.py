@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.limits import UNKNOWN_USAGE, Limits
 from slack.throttler.reports.messages import LatePod, NodeReport, ReportAnswer, decode_report, encode
 from slack.throttler.reports.summary import is_moving
@@ -37,12 +37,12 @@ def test_who_waits_is_told_with_its_place_and_why(tmp_path: Path) -> None:
     tallies.add(turn, opened=2)
     found = report(desk, tallies)
     assert (found.policy, found.policy_generation, found.cores, found.slots) == ("default", 3, 4.0, 1)
-    assert found.counts == {State.STARTING: 1, State.PENDING: 2}
+    assert found.counts == {StartState.STARTING: 1, StartState.PENDING: 2}
     assert (found.granted, found.forced, found.opened) == (1, 0, 2)
     assert [(entry.pod, entry.state, entry.position) for entry in found.containers] == [
-        ("second", State.PENDING, 1),
-        ("third", State.PENDING, 2),
-        ("first", State.STARTING, 0),
+        ("second", StartState.PENDING, 1),
+        ("third", StartState.PENDING, 2),
+        ("first", StartState.STARTING, 0),
     ]
     assert found.containers[0].reason == "1 start, and 1 may"
     assert found.at - found.containers[0].since == pytest.approx(10, abs=1)
@@ -56,7 +56,7 @@ def test_ready_containers_are_counted_and_not_listed(tmp_path: Path) -> None:
     desk = a_desk(tmp_path, now=now)
     desk.update(a_pod("web", row("app", RUNS, "one", ready=True)), now)
     found = report(desk)
-    assert (found.counts, found.containers) == ({State.READY: 1}, ())
+    assert (found.counts, found.containers) == ({StartState.READY: 1}, ())
 
 
 def test_a_pod_whose_dependencies_cannot_be_kept_is_blocked_with_the_reason(tmp_path: Path) -> None:
@@ -64,10 +64,10 @@ def test_a_pod_whose_dependencies_cannot_be_kept_is_blocked_with_the_reason(tmp_
     desk = a_desk(tmp_path, now=now)
     desk.update(a_pod("web", row("a"), row("b"), depends='{"a": ["b"], "b": ["a"]}'), now)
     found = report(desk)
-    assert found.counts == {State.BLOCKED: 2}
+    assert found.counts == {StartState.BLOCKED: 2}
     assert [(entry.container, entry.state) for entry in found.containers] == [
-        ("a", State.BLOCKED),
-        ("b", State.BLOCKED),
+        ("a", StartState.BLOCKED),
+        ("b", StartState.BLOCKED),
     ]
     assert "a" in found.containers[0].reason
 
@@ -86,7 +86,7 @@ class Line:
     """An agent's side whose reports arrive at once."""
 
     def __init__(self, tmp_path: Path) -> None:
-        self.counts: dict[State, int] = {}
+        self.counts: dict[StartState, int] = {}
         self.hurried = 0
         self.reporting = Reporting("http://127.0.0.1:1", None, tmp_path / "token", self.make, lambda outcome: None)
         pusher: Any = self.reporting._pusher
@@ -109,7 +109,7 @@ def test_the_first_that_waits_is_told_at_once_and_the_others_in_their_time(tmp_p
     for _ in range(3):
         line.reporting.moved()
     assert line.hurried == 1
-    line.counts = {State.PENDING: 1}
+    line.counts = {StartState.PENDING: 1}
     assert line.reporting._pusher.push() == pytest.approx(7.7)
     line.reporting.moved()
     assert line.hurried == 1

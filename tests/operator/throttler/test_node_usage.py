@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slack.throttler.limits import UNKNOWN_USAGE
-from slack_operator.throttler.agent.node_usage import NodeUsage
+from slack_operator.throttler.agent.node_usage import NodeUsageReader
 
 PRESSURE = "some avg10={:.2f} avg60=0.00 avg300=0.00 total=123\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 FIGURES = ("load1", "cpu", "cpu_pressure", "io_pressure")
@@ -28,7 +28,7 @@ def proc(tmp_path: Path) -> Path:
 
 
 def test_all_figures_are_read_as_the_kernel_writes_them(proc: Path) -> None:
-    usage = NodeUsage(proc)
+    usage = NodeUsageReader(proc)
     first = usage.read(100.0, 10.0)
     assert (first.load1, first.cpu_pressure, first.io_pressure) == (3.25, 0.125, 0.0075)
     assert first.cpu is None, "a share needs two looks"
@@ -40,13 +40,13 @@ def test_all_figures_are_read_as_the_kernel_writes_them(proc: Path) -> None:
 
 
 def test_the_machine_s_own_files_are_read(tmp_path: Path) -> None:
-    usage = NodeUsage(Path("/proc"))
+    usage = NodeUsageReader(Path("/proc"))
     assert usage.read(0.0, 10.0).load1 is not None
     assert "has not been watched" in usage.unknown["cpu"]
 
 
 def test_the_share_is_over_the_time_that_was_asked_for(proc: Path) -> None:
-    usage = NodeUsage(proc)
+    usage = NodeUsageReader(proc)
     busy, idle = 1000, 1000
     shares = []
     for second in range(41):
@@ -60,7 +60,7 @@ def test_the_share_is_over_the_time_that_was_asked_for(proc: Path) -> None:
 
 
 def test_a_short_window_is_kept_though_looks_are_far_apart(proc: Path) -> None:
-    usage = NodeUsage(proc)
+    usage = NodeUsageReader(proc)
     usage.read(0.0, 1.0)
     stat(proc, 2000, 1000)
     assert usage.read(60.0, 1.0).cpu is None, "a minute is not a second"
@@ -69,7 +69,7 @@ def test_a_short_window_is_kept_though_looks_are_far_apart(proc: Path) -> None:
 
 
 def test_files_are_not_read_for_each_of_many_asks(proc: Path) -> None:
-    usage = NodeUsage(proc)
+    usage = NodeUsageReader(proc)
     first = usage.read(1.0, 10.0)
     (proc / "loadavg").write_text("9.00 0.18 0.12 1/80 11206\n")
     assert usage.read(1.1, 10.0) is first
@@ -103,7 +103,7 @@ def test_files_are_not_read_for_each_of_many_asks(proc: Path) -> None:
 def test_a_file_that_is_missing_or_torn_makes_its_own_figure_unknown(
     proc: Path, file: str, figure: str, torn: tuple[str, ...]
 ) -> None:
-    usage = NodeUsage(proc)
+    usage = NodeUsageReader(proc)
     usage.read(0.0, 10.0)
     now = 0.0
     for text in (*torn, None):
@@ -121,7 +121,7 @@ def test_a_file_that_is_missing_or_torn_makes_its_own_figure_unknown(
 
 
 def test_counters_that_go_back_begin_anew(proc: Path) -> None:
-    usage = NodeUsage(proc)
+    usage = NodeUsageReader(proc)
     usage.read(0.0, 10.0)
     stat(proc, 500, 400)
     assert usage.read(5.0, 10.0).cpu is None, "a CPU was taken away"
@@ -132,7 +132,7 @@ def test_counters_that_go_back_begin_anew(proc: Path) -> None:
 
 
 def test_without_proc_nothing_is_known_and_why_is_said(tmp_path: Path) -> None:
-    usage = NodeUsage(tmp_path / "absent")
+    usage = NodeUsageReader(tmp_path / "absent")
     assert usage.read(0.0, 10.0) == UNKNOWN_USAGE
     assert set(usage.unknown) == set(usage.troubles) == set(FIGURES)
     assert all("No such file" in why for why in usage.unknown.values())

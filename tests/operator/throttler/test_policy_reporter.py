@@ -10,14 +10,14 @@ from slack.kube.errors import ApiError, InvalidAnswer, KubeError, Unreachable
 from slack.kube.watch import EventType
 from slack.process.reporting.packing import pack
 from slack.throttler.config import parse_throttle_policy
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.reports.messages import ContainerRow, NodeReport, decode_answer, decode_view, encode
 from slack_operator.runtime.callers import Caller, CallerRefused
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.leading import NotLeading
 from slack_operator.runtime.report_receiver import Body
 from slack_operator.throttler.controller import starts as starts_module
-from slack_operator.throttler.controller.metrics import ControllerMetrics
+from slack_operator.throttler.controller.metrics import ThrottlerControllerMetrics
 from slack_operator.throttler.controller.node_labels import NodeLabels, NodeRow, _Meta
 from slack_operator.throttler.controller.policy_reporter import SETTLE_SECONDS, PolicyReporter
 from slack_operator.throttler.controller.starts import Starts
@@ -46,7 +46,7 @@ class World:
             starts=self.starts,
             writer=SimpleNamespace(apply=self._apply),  # type: ignore[arg-type]
             recorder=SimpleNamespace(record=self._record),
-            metrics=ControllerMetrics(),
+            metrics=ThrottlerControllerMetrics(),
             may_write=lambda: self.leads,
             stale=lambda: self.stale,
             sees_nodes=lambda: self.sees,
@@ -79,7 +79,7 @@ class World:
 
     def report(self, node: str, caller: str = "", blind: str = "", **counts: int) -> float:
         """Report as an agent does; returns when the next report is wanted while somebody waits."""
-        by_state = {State(state): count for state, count in counts.items()}
+        by_state = {StartState(state): count for state, count in counts.items()}
         report = NodeReport(node=node, at=5.0, blind=blind, counts=by_state)
         answer = decode_answer(self.starts.take(Caller("agent", caller or node), Body(*pack(encode(report)))))
         return answer.moving_seconds
@@ -180,10 +180,10 @@ def test_in_a_cluster_where_nothing_starts_nothing_is_written(world: World) -> N
 
 
 def test_counts_are_written_every_five_seconds_at_most_and_a_wait_alone_every_thirty(world: World) -> None:
-    row = ContainerRow(namespace="shop", pod="p", uid="u", container="c", state=State.PENDING, since=5.0)
+    row = ContainerRow(namespace="shop", pod="p", uid="u", container="c", state=StartState.PENDING, since=5.0)
     world.report("b")
     for second in range(60):
-        waiting = NodeReport(node="a", at=5.0 + second, counts={State.PENDING: 1}, containers=(row,))
+        waiting = NodeReport(node="a", at=5.0 + second, counts={StartState.PENDING: 1}, containers=(row,))
         world.starts.take(Caller("agent", "a"), Body(encode(waiting), ""))
         world.turn(1.0)
     assert len(world.written) == 2
@@ -314,7 +314,7 @@ def test_the_more_nodes_move_the_rarer_each_reports() -> None:
 def test_a_view_is_of_all_of_a_node_or_of_a_pod(world: World) -> None:
     def rows(node: str) -> tuple[ContainerRow, ...]:
         return tuple(
-            ContainerRow(namespace="shop", pod=f"{node}-{number}", uid="u", container="c", state=State.PENDING)
+            ContainerRow(namespace="shop", pod=f"{node}-{number}", uid="u", container="c", state=StartState.PENDING)
             for number in range(2)
         )
 

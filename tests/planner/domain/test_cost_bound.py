@@ -7,14 +7,14 @@ import pytest
 from slack.cluster.node_prices import NO_PRICES, NodePrices, parse_prices
 from slack.health.reasons import reason
 from slack.planner.model.result import ConditionType, PolicyPlan
-from slack.planner.objective.amount import Amount, Why
+from slack.planner.objective.amount import Amount, SizingReason
 from slack.planner.plan import plan
 from tests.cluster.build import Json, node
 from tests.planner.scenes import policy_of, replicas, snapshot_of
 
 GI = 1 << 30
 TYPE = "node.kubernetes.io/instance-type"
-WHY = Why(0.99, known=True, quantile=0.99, window_seconds=60.0)
+WHY = SizingReason(0.99, known=True, quantile=0.99, window_seconds=60.0)
 AMOUNT = Amount(8000, 8 * GI, WHY, (((1000, GI), 1.0),), (16000, 16 * GI))
 BY_TYPE = parse_prices({"currency": "EUR", "instanceTypes": {"large": 0.4}})
 BY_AMOUNT = parse_prices({"cpu": 0.04, "memory": 0.01})

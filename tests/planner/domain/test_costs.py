@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slack.cluster.node_prices import NO_PRICES, NodePrices, parse_prices
-from slack.planner.model.cost import Cost, figure
+from slack.planner.model.cost import PlanCost, figure
 from slack.planner.model.result import PolicyPlan
 from slack.planner.plan import plan
 from tests.cluster.build import Json, node
@@ -114,5 +114,5 @@ def test_a_figure_has_three_digits(value: float, text: str) -> None:
 
 
 def test_nodes_without_a_price_cost_node_hours() -> None:
-    assert Cost(1.0).of_nodes(3) == "take 3 node hours an hour, 2190 a month"
-    assert Cost(1.0, 0.4, "EUR", 0.4).of_nodes(3) == "cost 1.2 EUR an hour, 876 EUR a month"
+    assert PlanCost(1.0).of_nodes(3) == "take 3 node hours an hour, 2190 a month"
+    assert PlanCost(1.0, 0.4, "EUR", 0.4).of_nodes(3) == "cost 1.2 EUR an hour, 876 EUR a month"

@@ -13,7 +13,7 @@ import pytest
 from slack.planner.objective.amount import Amount
 from slack.planner.objective.codec import MAGIC, MOST_BYTES, InvalidState, decode, encode
 from slack.planner.objective.learner import Learner
-from slack.planner.objective.needs import FloatArray, LatePods, Needs
+from slack.planner.objective.needs import FloatArray, LatePodRates, Needs
 from slack.planner.objective.patterns import FIRST_ROW, ROWS, rows_at, rows_between
 from slack.planner.objective.turn import Turn
 from slack.planner.policy.spec import Objective
@@ -106,9 +106,9 @@ def test_bytes_keep_what_was_learnt() -> None:
     )
 
 
-def taken(needs: Needs, pod: FloatArray) -> LatePods:
+def taken(needs: Needs, pod: FloatArray) -> LatePodRates:
     """Return the table of a moment."""
-    late = LatePods(needs, pod)
+    late = LatePodRates(needs, pod)
     while late.take(needs):
         pass
     return late
@@ -117,19 +117,19 @@ def taken(needs: Needs, pod: FloatArray) -> LatePods:
 def test_no_turn_works_out_more_than_one_price_or_a_part_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[float] = []
     parts: list[bool] = []
-    an_hour, take = LatePods.an_hour, LatePods.take
+    an_hour, take = LatePodRates.an_hour, LatePodRates.take
 
-    def counted_part(late: LatePods, needs: Needs) -> bool:
+    def counted_part(late: LatePodRates, needs: Needs) -> bool:
         found = take(late, needs)
         parts.extend([True] * found)
         return found
 
-    def counted(late: LatePods, price: float) -> FloatArray:
+    def counted(late: LatePodRates, price: float) -> FloatArray:
         calls.append(price)
         return an_hour(late, price)
 
-    monkeypatch.setattr(LatePods, "an_hour", counted)
-    monkeypatch.setattr(LatePods, "take", counted_part)
+    monkeypatch.setattr(LatePodRates, "an_hour", counted)
+    monkeypatch.setattr(LatePodRates, "take", counted_part)
     learner = Learner()
     at = fed(learner, 2)
     assert learner.amount(at, AIM).why.known

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slack.planner.objective.contest import Contest
+from slack.planner.objective.contest import PatternSelector
 from slack.planner.objective.needs import Needs
 from slack.planner.objective.patterns import COARSER, FIRST_ROW, PATTERNS, ROWS, rows_at
 
@@ -50,7 +50,7 @@ def test_all_rows_at_once_come_to_the_same_as_each_alone() -> None:
 KNEW = np.ones(6, dtype=bool)
 
 
-def judged(contest: Contest, hours: int, losses: list[list[float]], knew: np.ndarray = KNEW) -> None:
+def judged(contest: PatternSelector, hours: int, losses: list[list[float]], knew: np.ndarray = KNEW) -> None:
     for hour in range(hours):
         contest.judged(np.array(losses[hour % len(losses)]), 3600.0, knew)
 
@@ -60,11 +60,11 @@ def test_a_pattern_that_is_better_only_by_chance_is_not_used_and_one_that_was_gi
     chance = [random.normal(10.0, 3.0, len(PATTERNS)).tolist() for _ in range(500)]
     used = []
     for start in range(0, 500, 50):
-        contest = Contest()
+        contest = PatternSelector()
         judged(contest, 50, chance[start:] + chance[:start])
         used.append(contest.best)
     assert used.count(0) >= 9
-    contest = Contest()
+    contest = PatternSelector()
     judged(contest, 24, [[10.0, 10.0, 10.0, 10.0, 4.0, 10.0], [10.0, 11.0, 9.5, 10.0, 5.0, 10.0]])
     assert NAMES[contest.best] == "minute of hour"
     judged(contest, 96, chance)
@@ -72,7 +72,7 @@ def test_a_pattern_that_is_better_only_by_chance_is_not_used_and_one_that_was_gi
 
 
 def test_how_a_pattern_fared_before_it_knew_anything_does_not_count() -> None:
-    contest, day = Contest(), NAMES.index("minute of day")
+    contest, day = PatternSelector(), NAMES.index("minute of day")
     knew = np.arange(6) != day
     judged(contest, 24, [[10.0, 10.0, 10.0, 10.0, 10.0, 500.0]], knew)
     assert contest.weight[day, 0] == 0

@@ -11,7 +11,7 @@ import pytest
 
 from slack.cluster import wire
 from slack.cluster.labels import LABEL_SHAPE
-from slack.planner.model.result import Change, PolicyPlan, ShapePlan
+from slack.planner.model.result import PolicyPlan, ShapeChange, ShapePlan
 from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, Present, SetCost, Stop, Taken
 from slack.planner.objects.adoption import existing_shape, existing_shapes
@@ -29,7 +29,7 @@ NOW = 100.0
 
 def shape_plan(replicas: int, count: int | None = None, victims: tuple[str, ...] = ()) -> ShapePlan:
     count = replicas if count is None else count
-    return ShapePlan(SHAPE, Role.COVER, count, replicas, (), Change(0, 0, 0), 0, 0, victims=victims)
+    return ShapePlan(SHAPE, Role.COVER, count, replicas, (), ShapeChange(0, 0, 0), 0, 0, victims=victims)
 
 
 def policy_plan(*shapes: ShapePlan, act: bool = True, pushed_out: tuple[str, ...] = ()) -> PolicyPlan:

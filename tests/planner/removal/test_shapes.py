@@ -8,7 +8,7 @@ from slack.planner.model.shape import Role, Shape
 from slack.planner.removal.shapes import (
     CountedShape,
     ShapeLimit,
-    Standing,
+    StandardPlaceholders,
     limit_count,
     limit_shapes,
     limit_to_ceiling,
@@ -19,16 +19,16 @@ from slack.planner.removal.shapes import (
 RARE, MANY, USED_UP = (Shape((("cpu", cpu),)) for cpu in (100, 200, 300))
 
 
-def standing() -> list[Standing]:
+def standing() -> list[StandardPlaceholders]:
     """Return the shapes in another order than that in which they lose."""
     return [
-        Standing(MANY, np.array([200]), 5),
-        Standing(RARE, np.array([100]), 2),
-        Standing(USED_UP, np.array([300]), 9, refilled=False),
+        StandardPlaceholders(MANY, np.array([200]), 5),
+        StandardPlaceholders(RARE, np.array([100]), 2),
+        StandardPlaceholders(USED_UP, np.array([300]), 9, refilled=False),
     ]
 
 
-def counts(found: list[Standing]) -> dict[str, int]:
+def counts(found: list[StandardPlaceholders]) -> dict[str, int]:
     names = {MANY.name: "many", RARE.name: "rare", USED_UP.name: "used up"}
     return {names[there.shape.name]: there.count for there in found}
 

@@ -7,7 +7,7 @@ import pytest
 from slack.planner.model.result import Answer, AutoscalerEvent, Backoff, ConditionType, ExistingShape
 from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.manifests import replica_set_name
-from slack.planner.rollout.backoff import LONGEST_SECONDS, HeldBack, Pods, hold_back, latest_events
+from slack.planner.rollout.backoff import LONGEST_SECONDS, HeldBack, ShapePods, hold_back, latest_events
 from tests.cluster.build import NOW
 from tests.planner.scenes import policy_of
 from tests.planner.world import Group, World
@@ -37,7 +37,7 @@ def judge(
     return hold_back(
         POLICY,
         [ExistingShape("default", shape, Role.FILL, replicas)],
-        {shape.name: Pods(bound, pending, age if pending else 0.0)},
+        {shape.name: ShapePods(bound, pending, age if pending else 0.0)},
         events,
         {shape.name: hold} if hold else {},
         now,

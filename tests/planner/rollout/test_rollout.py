@@ -8,9 +8,9 @@ import numpy as np
 from slack.planner.domain.capacity import UNLIMITED
 from slack.planner.model.added import AddedBefore
 from slack.planner.model.result import ExistingShape
-from slack.planner.model.shape import Role, Shape, Wanted, merged
-from slack.planner.rollout.backoff import Pods
-from slack.planner.rollout.rollout import Counts, CurrentState, Target, first_steps, remember, roll_out, steady
+from slack.planner.model.shape import Role, Shape, WantedShape, merged
+from slack.planner.rollout.backoff import ShapePods
+from slack.planner.rollout.rollout import Counts, CurrentState, RolloutTarget, first_steps, remember, roll_out, steady
 from tests.planner.scenes import policy_of
 from tests.planner.world import Group, World
 
@@ -23,8 +23,8 @@ def shape(cpu: int, memory: int = 100, *, zone: str = "", reserved_for: str = ""
     return Shape((("cpu", cpu), ("memory", memory)), node_selector=selector, reserved_for=reserved_for)
 
 
-def want(one: Shape, count: int, role: Role = Role.FILL) -> Wanted:
-    return Wanted(one, role, count, one.vector(RESOURCES))
+def want(one: Shape, count: int, role: Role = Role.FILL) -> WantedShape:
+    return WantedShape(one, role, count, one.vector(RESOURCES))
 
 
 def scene(
@@ -38,7 +38,7 @@ def scene(
     """There are (shape, replicas, bound)."""
     return CurrentState(
         existing={s.name: ExistingShape("p", s, role, replicas) for s, replicas, _ in there},
-        pods={s.name: Pods(bound, max(replicas - bound, 0), pending_seconds) for s, replicas, bound in there},
+        pods={s.name: ShapePods(bound, max(replicas - bound, 0), pending_seconds) for s, replicas, bound in there},
         ceiling=np.array(ceiling),
         caps=caps or {},
         now=now,
@@ -47,7 +47,9 @@ def scene(
     )
 
 
-def run(wanted: list[Wanted], at: CurrentState, memory: dict[str, Counts] | None = None) -> dict[int, tuple[int, bool]]:
+def run(
+    wanted: list[WantedShape], at: CurrentState, memory: dict[str, Counts] | None = None
+) -> dict[int, tuple[int, bool]]:
     """Return (replicas, retiring) by cpu."""
     targets, _ = roll_out(wanted, RESOURCES, memory or {}, at)
     return {int(t.wanted.vector[0]): (t.replicas, t.retiring) for t in targets}
@@ -229,7 +231,7 @@ def test_a_shape_that_is_given_up_leaves_after_the_delay_and_a_restart_only_make
 def test_a_shape_that_is_wanted_again_is_no_longer_retiring() -> None:
     there = CurrentState(
         existing={A.name: ExistingShape("p", A, Role.FILL, 3, retiring=True)},
-        pods={A.name: Pods(3, 0, 0.0)},
+        pods={A.name: ShapePods(3, 0, 0.0)},
         ceiling=np.array([UNLIMITED, UNLIMITED]),
         caps={},
         now=0.0,
@@ -242,4 +244,4 @@ def test_a_shape_that_is_wanted_again_is_no_longer_retiring() -> None:
 def test_equal_shapes_are_one() -> None:
     both = merged([want(A, 1, Role.COVER), want(A, 4), want(B, 1)])
     assert [(w.count, w.role) for w in both] == [(5, Role.COVER), (1, Role.FILL)]
-    assert isinstance(Target(both[0], 1, False).replicas, int)
+    assert isinstance(RolloutTarget(both[0], 1, False).replicas, int)

@@ -10,7 +10,7 @@ from slack.planner.model.result import ConditionType, ExistingShape, PlannerStat
 from slack.planner.model.shape import Role, Shape
 from slack.planner.plan import plan
 from slack.planner.wanted.fill_choice import (
-    Bounds,
+    ChunkBounds,
     choose_fill,
     count_for,
     fill_further,
@@ -30,7 +30,7 @@ def vec(*amounts: int) -> IntArray:
 
 def bounds(
     *pods: tuple[int, int], nodes: tuple[tuple[int, int], ...] = ((4000, 16 * GI),), granularity: int = 5
-) -> Bounds:
+) -> ChunkBounds:
     table = np.array(nodes, dtype=np.int64)
     return make_bounds(
         table, table.mean(axis=0).astype(np.int64), np.array(pods, dtype=np.int64).reshape(-1, 2), granularity

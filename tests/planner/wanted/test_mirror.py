@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slack.cluster.labels import LABEL_RESERVED_FOR
 from slack.cluster.snapshot import Snapshot
-from slack.planner.model.result import ConditionType, PolicyPlan, PolicyState
+from slack.planner.model.result import ConditionType, PolicyPlan, RememberedPolicy
 from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.manifests import pod_labels, pod_spec
 from slack.planner.plan import plan
@@ -435,7 +435,7 @@ def test_mirrors_that_keep_room_for_nobody_do_not_count(why: str) -> None:
         policies,
         now=NOW + 700,
         existing=as_existing(item),
-        state={"all": PolicyState(counts={old.shape.name: ((NOW, 1),)})},
+        state={"all": RememberedPolicy(counts={old.shape.name: ((NOW, 1),)})},
     ).items[0]
     assert next(s for s in later.shapes if s.shape == old.shape).victims == ("m1",)
 

@@ -7,7 +7,7 @@ from slack.simulator.model.hpa import Scaler, recommended_replicas
 from slack.simulator.model.overprovisioner import proportional_replicas
 from slack.simulator.model.replicaset import removal_order
 from slack.simulator.scenario.arrivals import draw_arrivals
-from slack.simulator.scenario.inventory import Workload
+from slack.simulator.scenario.inventory import ScenarioWorkload
 from slack.simulator.scenario.load import Hpa
 from slack.simulator.scenario.slack_kinds import Proportional
 from tests.simulator.build import advance, group, places, pods, replicas, scenario, simulation, static, workload
@@ -117,7 +117,7 @@ def test_baselines_keep_their_pods() -> None:
 
 
 def _drawn(arrivals: dict[str, object], hours: float, seed: int = 1) -> np.ndarray:
-    spec = Workload.model_validate({"name": "w", "requests": {"cpu": "1"}, "arrivals": arrivals})
+    spec = ScenarioWorkload.model_validate({"name": "w", "requests": {"cpu": "1"}, "arrivals": arrivals})
     return draw_arrivals(spec, hours * 3600, np.random.default_rng(seed))[0]
 
 
@@ -136,7 +136,7 @@ def test_bursts_jobs_and_replay_come_when_they_are_told_to() -> None:
     assert _drawn({"kind": "jobs", "parallelism": 2, "every": "20m", "firstAt": "5m"}, 1).tolist() == [
         *(300, 300, 1500, 1500, 2700, 2700)
     ]
-    spec = Workload.model_validate(
+    spec = ScenarioWorkload.model_validate(
         {"name": "w", "requests": {}, "arrivals": {"kind": "replay", "rows": [[9, 5], [3, None], [4000, 1]]}}
     )
     times, lives = draw_arrivals(spec, 3600, np.random.default_rng(1))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.planner.model.result import PolicyState
+from slack.planner.model.result import RememberedPolicy
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.result import Result
@@ -142,4 +142,4 @@ def test_days_in_which_nothing_happens_are_free(slack: Json) -> None:
 def test_whoever_adds_to_what_a_plan_remembers_says_until_when_time_changes_nothing() -> None:
     """`slack.planner.rollout.waits` must know each field: what it does not know of would be slept through."""
     known = {"counts", "cheaper_since", "backoffs", "added", "ladder"}
-    assert {field.name for field in fields(PolicyState)} == known
+    assert {field.name for field in fields(RememberedPolicy)} == known

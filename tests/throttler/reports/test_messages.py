@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.protocol import InvalidThrottlerMessage
 from slack.throttler.reports import messages
 from slack.throttler.reports.messages import ContainerRow, NodeReport, ReportAnswer, SilentNode, View
 
-ROW = ContainerRow(namespace="shop", pod="api-0", uid="u", container="app", state=State.PENDING, position=1)
-REPORT = NodeReport(node="n1", at=1.0, slots=6, counts={State.PENDING: 1}, containers=(ROW,))
+ROW = ContainerRow(namespace="shop", pod="api-0", uid="u", container="app", state=StartState.PENDING, position=1)
+REPORT = NodeReport(node="n1", at=1.0, slots=6, counts={StartState.PENDING: 1}, containers=(ROW,))
 
 
 def test_report_answer_and_view_come_back() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.throttler.config import ThrottlePolicySpec
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.injection import DEPENDS_ON, ENABLED, GATE, Backend, patch, patch_by_config_map, variable
 from slack.throttler.podspec.gate_container import GateOptions
 from slack.throttler.podspec.shape import InvalidManifest
@@ -32,7 +32,7 @@ def pod(*, gate: str | None = "60", needs: str | None = None, node: str = "n", *
     return {"metadata": metadata, "spec": spec, "status": status}
 
 
-def row(container: str, state: State, **more: Any) -> ContainerRow:
+def row(container: str, state: StartState, **more: Any) -> ContainerRow:
     return ContainerRow(namespace="shop", pod="p", uid="u", container=container, state=state, **more)
 
 
@@ -67,7 +67,7 @@ def test_permits_in_a_config_map_are_known_again() -> None:
             given_pod["metadata"]["annotations"] = operation["value"]
         else:
             given_pod["spec"]["containers"][int(operation["path"].split("/")[3])]["env"] = operation["value"]
-    found = told(given_pod, row("a", State.PENDING, position=1))
+    found = told(given_pod, row("a", StartState.PENDING, position=1))
     assert (found.backend, found.fail_open_after_seconds) == (Backend.CONFIGMAP, None)
     assert ends(found, "a") == ["the policy lets one start"]
 
@@ -77,9 +77,9 @@ def test_a_dependency_that_is_ready_is_not_waited_for() -> None:
         needs='{"b": ["a"]}',
         containerStatuses=[{"name": "a", "ready": True, "started": True, "state": {"running": {}}}],
     )
-    found = told(given_pod, row("b", State.BLOCKED, reason="the kubelet backs off"))
+    found = told(given_pod, row("b", StartState.BLOCKED, reason="the kubelet backs off"))
     assert ends(found, "b")[0] == "the kubelet's back-off is over"
-    found = told(given_pod, row("a", State.STARTING), row("b", State.BLOCKED))
+    found = told(given_pod, row("a", StartState.STARTING), row("b", StartState.BLOCKED))
     assert ends(found, "b")[0] == "a is ready; minRate does not help"
     assert [container.depends_on for container in found.containers] == [(), ("a",)]
 
@@ -87,12 +87,12 @@ def test_a_dependency_that_is_ready_is_not_waited_for() -> None:
 def test_two_that_are_not_ready_are_both_named() -> None:
     given_pod = pod(needs='{"c": ["a", "b"]}')
     given_pod["spec"]["containers"].append({"name": "c", "env": [variable("c")]})
-    assert ends(told(given_pod, row("c", State.BLOCKED)), "c")[0] == "a and b are ready; minRate does not help"
+    assert ends(told(given_pod, row("c", StartState.BLOCKED)), "c")[0] == "a and b are ready; minRate does not help"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("60", 60.0), ("soon", None), ("", None)])
 def test_a_gate_without_a_time_promises_none(text: str, seconds: float | None) -> None:
-    found = told(pod(gate=text), row("a", State.PENDING, position=1))
+    found = told(pod(gate=text), row("a", StartState.PENDING, position=1))
     assert found.fail_open_after_seconds == seconds
     assert len(ends(found, "a")) == (1 if seconds is None else 2)
 
@@ -130,12 +130,12 @@ def test_a_silent_agent_s_last_report_is_told_with_its_time() -> None:
 def test_a_late_container_is_told_what_becomes_of_its_pod() -> None:
     deletes = ThrottlePolicySpec.model_validate({"startTimeout": {"then": "Delete"}})
     for spec, words in ((None, "its slot is free, and it runs on"), (deletes, "its pod is evicted")):
-        found = told(pod(), row("a", State.STARTING, until=20.0), spec=spec)
+        found = told(pod(), row("a", StartState.STARTING, until=20.0), spec=spec)
         assert ends(found, "a")[1] == f"startTimeout is over: {words}"
 
 
 def test_rows_alone_are_told_too() -> None:
-    report = NodeReport(node="n", at=9.0, containers=(row("a", State.PENDING, position=1, until=12.0),))
+    report = NodeReport(node="n", at=9.0, containers=(row("a", StartState.PENDING, position=1, until=12.0),))
     found = stand_of_rows(View(at=10.0, reports=(NodeReport(node="m", at=1.0), report)))
     assert (found.node, found.policy, found.agent) == ("n", None, AgentState.REPORTS)
     assert ends(found, "a") == ["minRate forces its start"]
@@ -175,10 +175,10 @@ def test_the_node_without_a_policy_is_told() -> None:
 
 def test_a_hold_ends_the_start_of_one_without_a_probe() -> None:
     runs = pod(containerStatuses=[{"name": "b", "state": {"running": {}}}])
-    assert ends(told(runs, row("b", State.STARTING, until=12.0)), "b") == [
+    assert ends(told(runs, row("b", StartState.STARTING, until=12.0)), "b") == [
         "noProbeHold is over, for it has no startup or readiness probe"
     ]
-    assert ends(told(pod(), row("b", State.STARTING, until=12.0)), "b") == [
+    assert ends(told(pod(), row("b", StartState.STARTING, until=12.0)), "b") == [
         "it runs, and noProbeHold is over",
         "startTimeout is over, should it not run by then",
     ]
@@ -200,7 +200,7 @@ def test_what_is_no_pod_is_refused_by_its_field(broken: dict[str, Any], field: s
         PodFacts.of({**pod(), **broken})
 
 
-_STATES = st.sampled_from(State)
+_STATES = st.sampled_from(StartState)
 _ROWS = st.builds(
     row,
     st.sampled_from(["a", "b", "gone"]),
@@ -217,5 +217,5 @@ def test_whoever_is_not_ready_is_told_what_would_end_it(rows: list[ContainerRow]
     known = {given_row.container: given_row for given_row in rows}
     for container in found.containers:
         assert (container.state is None) == (container.name not in known)
-        assert bool(container.ends) == (container.state not in (None, State.READY))
+        assert bool(container.ends) == (container.state not in (None, StartState.READY))
     assert len(found.containers) == len(set(itertools.chain(c.name for c in found.containers))) == 2

@@ -18,9 +18,9 @@ from e2e.harness.monitoring.throttling_cases import (
     table,
 )
 from slack.audit.findings.finding import Severity
-from slack.audit.findings.sample import Level, NodeFacts, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget
 from slack.audit.findings.throttling import judge
-from slack.audit.findings.window import LEAST_PERIODS, State, Window
+from slack.audit.findings.window import LEAST_PERIODS, Window, WindowState
 from tests.tools.monitoring.promql import family_of, metric_names
 from tools.monitoring.audit import ALERTS
 
@@ -56,8 +56,8 @@ def test_the_auditor_judges_a_case_as_the_alert_does(case: Case) -> None:
     quota_us = 100_000
     lost_ratio = case.lost_ratio or 0.0
     window = Window(
-        Target(Level(case.level), "/kubepods/pod/x"),
-        State.MEASURED if periods >= LEAST_PERIODS else State.TOO_FEW,
+        CgroupTarget(CgroupLevel(case.level), "/kubepods/pod/x"),
+        WindowState.MEASURED if periods >= LEAST_PERIODS else WindowState.TOO_FEW,
         periods * PERIOD_SECONDS,
         quota_us,
         100_000,
@@ -66,7 +66,7 @@ def test_the_auditor_judges_a_case_as_the_alert_does(case: Case) -> None:
         throttled_ns=round(lost_ratio * periods * PERIOD_SECONDS * busy_cpus * 1e9),
         usage_ns=0,
     )
-    (finding,) = judge([window], {"": NodeFacts(cpus=2)})
+    (finding,) = judge([window], {"": CgroupNodeFacts(cpus=2)})
     assert (finding.severity is Severity.HIGH) == (case.alert != NONE)
 
 

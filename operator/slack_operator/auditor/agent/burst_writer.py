@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slack.audit.api.messages import MAX_TEXT, BurstOrder, BurstState, text
-from slack.audit.findings.sample import Level, Sample
+from slack.audit.findings.sample import CgroupLevel, Sample
 from slack.audit.sources.mounts import CpuMounts, InvalidMounts, find_mounts
 from slack.process.atomic_write import write_atomically
 from slack.process.contests import Contests, Verdict
@@ -155,7 +155,7 @@ class BurstWriter:
         present = {
             (sample.target.pod_uid, sample.target.container_id): sample
             for sample in samples
-            if sample.target.level is Level.CONTAINER and sample.target.container_id
+            if sample.target.level is CgroupLevel.CONTAINER and sample.target.container_id
         }
         if self._unsaved:
             self._save(self._kept)

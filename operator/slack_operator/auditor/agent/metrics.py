@@ -9,8 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from slack.audit.findings.finding import Finding
-from slack.audit.findings.sample import Level, ReadError, Target
-from slack.audit.findings.window import State
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget, ReadError
+from slack.audit.findings.window import WindowState
 from slack.audit.kernel.quota_bugs import Bug, KernelState, KernelVerdict
 from slack.process.metric_definition import BUILD_INFO, MetricDefinition
 from slack.process.reporting import posting
@@ -28,7 +28,7 @@ _FIGURES: tuple[tuple[MetricDefinition, Callable[[Finding], float | None]], ...]
 )
 
 
-class Counts:
+class OutcomeCounts:
     """Outcomes counted since the agent began; each is there at 0 so that rates see the first."""
 
     def __init__(self, outcomes: Iterable[str]) -> None:
@@ -44,12 +44,12 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Scrape:
+class AgentFigures:
     """The agent's figures at one moment."""
 
     findings: tuple[Finding, ...] = ()
     """Of the window `metric_definitions.WINDOW`, the worst first, named."""
-    states: Mapping[State, int] = field(default_factory=dict)
+    states: Mapping[WindowState, int] = field(default_factory=dict)
     cpus: int | None = None
     use_cores: float | None = None
     verdict: KernelVerdict | None = None
@@ -58,19 +58,19 @@ class Scrape:
     sampled_at_unix: float = 0.0
 
 
-class Totals:
+class AgentTotals:
     """What the agent counts."""
 
     def __init__(self, *, writes_bursts: bool) -> None:
-        self.troubles = Counts(trouble.value for trouble in ReadError if trouble is not ReadError.NO_ANSWER)
-        self.pushes = Counts(posting.OUTCOMES)
-        self.bursts = Counts(burst_writer.OUTCOMES if writes_bursts else ())
+        self.troubles = OutcomeCounts(trouble.value for trouble in ReadError if trouble is not ReadError.NO_ANSWER)
+        self.pushes = OutcomeCounts(posting.OUTCOMES)
+        self.bursts = OutcomeCounts(burst_writer.OUTCOMES if writes_bursts else ())
 
 
 class AgentCollector(Collector):
     """All of the agent's own families."""
 
-    def __init__(self, scrape: Callable[[], Scrape], totals: Totals) -> None:
+    def __init__(self, scrape: Callable[[], AgentFigures], totals: AgentTotals) -> None:
         self._scrape = scrape
         self._totals = totals
         self._version = metadata.version("resource-slack")
@@ -80,7 +80,7 @@ class AgentCollector(Collector):
         scrape = self._scrape()
         yield from _cgroups(scrape.findings)
         states = _gauge(metric_definitions.CGROUPS)
-        for state in State:
+        for state in WindowState:
             states.add_metric([state.value], scrape.states.get(state, 0))
         yield states
         yield _kernel(scrape.verdict)
@@ -112,7 +112,7 @@ class AgentCollector(Collector):
         yield build
 
 
-def registry(scrape: Callable[[], Scrape], totals: Totals) -> CollectorRegistry:
+def registry(scrape: Callable[[], AgentFigures], totals: AgentTotals) -> CollectorRegistry:
     """Make the registry of one agent: its own families, and those of the process."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus-client has left its types out
     made = CollectorRegistry()
@@ -121,7 +121,7 @@ def registry(scrape: Callable[[], Scrape], totals: Totals) -> CollectorRegistry:
     return made
 
 
-def labels(target: Target) -> tuple[str, ...]:
+def labels(target: CgroupTarget) -> tuple[str, ...]:
     """Return the values of a cgroup's labels."""
     namespace, pod, container = shown(target)
     return target.level.value, namespace, pod, container.encode(errors="replace").decode(), metric_definitions.WINDOW
@@ -131,9 +131,9 @@ def _cgroups(findings: Sequence[Finding]) -> Iterator[Metric]:
     rows: dict[tuple[str, ...], Finding] = {}
     for finding in findings:
         if (
-            finding.window.state is State.MEASURED
+            finding.window.state is WindowState.MEASURED
             and finding.limit_cores is not None
-            and finding.window.target.level != Level.NODE
+            and finding.window.target.level != CgroupLevel.NODE
         ):
             # a restarted container may be there twice: the worse one
             rows.setdefault(labels(finding.window.target), finding)

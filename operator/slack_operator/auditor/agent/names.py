@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from slack.audit.api.messages import PodName
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 
 ASK_AGAIN_SECONDS = 600.0
 SHORT_ID = 12
@@ -26,7 +26,7 @@ class NameBook:
         self._alive: dict[str, set[str]] = {}
         """Container ids by uid."""
 
-    def see(self, targets: Iterable[Target]) -> None:
+    def see(self, targets: Iterable[CgroupTarget]) -> None:
         """Take in which cgroups live, and forget the names of all others."""
         alive: dict[str, set[str]] = {}
         for target in targets:
@@ -67,7 +67,7 @@ class NameBook:
         pod = self._pods.get(uid)
         return frozenset(ids) if pod is None else frozenset(ids.difference(pod.containers))
 
-    def named(self, target: Target) -> Target:
+    def named(self, target: CgroupTarget) -> CgroupTarget:
         """Return the target with its names, as far as they are known."""
         pod = self._pods.get(target.pod_uid)
         if pod is None:
@@ -76,13 +76,13 @@ class NameBook:
         return replace(target, namespace=pod.namespace, pod=pod.name, container=container)
 
 
-def shown(target: Target) -> tuple[str, str, str]:
+def shown(target: CgroupTarget) -> tuple[str, str, str]:
     """Return what stands for (namespace, pod, container) in a series.
 
     The uid and the beginning of the container id where names are not known; the cgroup's path as container where there
     is no pod: several cgroups of the level must not become one series.
     """
     if not target.pod_uid:
-        return "", "", "" if target.level is Level.NODE else target.path
+        return "", "", "" if target.level is CgroupLevel.NODE else target.path
     container = target.container or target.container_id[:SHORT_ID]
     return target.namespace, target.pod or target.pod_uid, container

@@ -11,21 +11,21 @@ from slack.audit.api.messages import (
     MAX_PODS,
     MAX_ROWS,
     MAX_TEXT,
+    AgentReport,
     BurstOrder,
     BurstState,
     ControllerAnswer,
-    NodeReport,
     text,
 )
 from slack.audit.api.window_report import window_report
 from slack.audit.findings.finding import Finding
 from slack.audit.findings.history import WINDOWS, History
-from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, ReadError, Sampled
 from slack.audit.findings.throttling import judge
-from slack.audit.findings.window import State, Window, Windows
+from slack.audit.findings.window import Window, Windows, WindowState
 from slack.audit.kernel.quota_bugs import KernelVerdict, kernel_verdict
 from slack_operator.auditor import metric_definitions
-from slack_operator.auditor.agent.metrics import Scrape, Totals
+from slack_operator.auditor.agent.metrics import AgentFigures, AgentTotals
 from slack_operator.auditor.agent.names import NameBook
 from slack_operator.auditor.agent.settings import AgentSettings
 
@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 class Watch:
     """What has been sampled, and what is to be told of it. Any thread may ask."""
 
-    def __init__(self, settings: AgentSettings, totals: Totals, *, clock: Clock, wall: Clock) -> None:
+    def __init__(self, settings: AgentSettings, totals: AgentTotals, *, clock: Clock, wall: Clock) -> None:
         self._settings = settings
         self._totals = totals
         self._clock = clock
@@ -63,7 +63,7 @@ class Watch:
                 self._totals.troubles.add(trouble.value, count)
             self._examples |= sampled.examples
 
-    def scrape(self) -> Scrape:
+    def scrape(self) -> AgentFigures:
         """Judge the newest samples for a scrape."""
         pressure = cpu_pressure_seconds(self._settings.root)
         with self._lock:
@@ -71,7 +71,7 @@ class Watch:
             facts = self._facts()
             # what has no figures, waits for nobody and stops nobody makes no series
             findings = judge([window for window in windows.windows if _makes_series(window)], windows.nodes)
-            return Scrape(
+            return AgentFigures(
                 findings=tuple(self._named(finding) for finding in findings),
                 states=_states(windows),
                 cpus=facts.cpus,
@@ -82,14 +82,14 @@ class Watch:
                 sampled_at_unix=self._sampled_at_unix,
             )
 
-    def report(self) -> NodeReport | None:
+    def report(self) -> AgentReport | None:
         """Make the report of this moment; None before the first sample."""
         with self._lock:
             if self._history.newest is None:
                 return None
             facts = self._facts()
             self._asked = self._names.unnamed()
-            return NodeReport(
+            return AgentReport(
                 node=self._settings.node_name,
                 agent=os.environ.get("POD_NAME", ""),
                 at_unix=self._wall(),
@@ -128,21 +128,21 @@ class Watch:
         window = finding.window
         return replace(finding, window=replace(window, target=self._names.named(window.target)))
 
-    def _facts(self) -> NodeFacts:
+    def _facts(self) -> CgroupNodeFacts:
         newest = self._history.newest
-        return next(iter(newest.nodes.values()), NodeFacts(None)) if newest is not None else NodeFacts(None)
+        return next(iter(newest.nodes.values()), CgroupNodeFacts(None)) if newest is not None else CgroupNodeFacts(None)
 
-    def _verdict(self, facts: NodeFacts) -> KernelVerdict:
+    def _verdict(self, facts: CgroupNodeFacts) -> KernelVerdict:
         key = facts.kernel_release, facts.kernel_version
         if key not in self._verdicts:
             self._verdicts = {key: kernel_verdict(*key)}
         return self._verdicts[key]
 
     def _use_cores(self) -> float | None:
-        return self._history.use_cores(Target(Level.NODE, "/"), metric_definitions.WINDOW)
+        return self._history.use_cores(CgroupTarget(CgroupLevel.NODE, "/"), metric_definitions.WINDOW)
 
 
-def with_own(facts: NodeFacts) -> NodeFacts:
+def with_own(facts: CgroupNodeFacts) -> CgroupNodeFacts:
     """Fill in what --root does not show: where only the node's cgroups are mounted there, this kernel is the node's."""
     if facts.cpus is not None and facts.kernel_release:
         return facts
@@ -157,11 +157,11 @@ def with_own(facts: NodeFacts) -> NodeFacts:
 
 def _makes_series(window: Window) -> bool:
     """Say whether a window has figures, or counts for those of others: what throttled above may explain a wait."""
-    return window.state is State.MEASURED or window.stalled_ns is not None or window.throttled > 0
+    return window.state is WindowState.MEASURED or window.stalled_ns is not None or window.throttled > 0
 
 
-def _states(windows: Windows) -> Mapping[State, int]:
-    counts: dict[State, int] = {}
+def _states(windows: Windows) -> Mapping[WindowState, int]:
+    counts: dict[WindowState, int] = {}
     for window in windows.windows:
         counts[window.state] = counts.get(window.state, 0) + 1
     return counts

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from slack.audit.findings.sample import NodeFacts, Sampled, Source
+from slack.audit.findings.sample import CgroupNodeFacts, Sampled, SampleSource
 from slack.audit.sources.mounts import InvalidMounts
 from slack.audit.sources.walker import CgroupWalker
 from slack.process import arguments, running
@@ -30,7 +30,7 @@ from slack.process.values import host_port
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
 from slack_operator.auditor.agent.burst_writer import BurstFiles, BurstWriter
-from slack_operator.auditor.agent.metrics import Totals, registry
+from slack_operator.auditor.agent.metrics import AgentTotals, registry
 from slack_operator.auditor.agent.observation import Clock, Watch, with_own
 from slack_operator.auditor.agent.reporter import Controller
 from slack_operator.auditor.agent.settings import AgentSettings
@@ -43,7 +43,7 @@ RELIST_SECONDS = 60.0
 """Limits are read anew so often; cgroups that come and go are seen with each sample."""
 
 
-class Agent:
+class AuditAgent:
     """All parts of one agent. `start`, `run` and `stop` belong to the main thread."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Agent:
         settings: AgentSettings,
         stopping: Stopping,
         *,
-        source: Source | None = None,
+        source: SampleSource | None = None,
         clock: Clock = time.monotonic,
         wall: Clock = time.time,
     ) -> None:
@@ -59,7 +59,7 @@ class Agent:
         self._stopping = stopping
         self._source = source
         self._clock = clock
-        self._totals = Totals(writes_bursts=settings.write_burst)
+        self._totals = AgentTotals(writes_bursts=settings.write_burst)
         self._outages = Outages(clock)
         self._heart = Heartbeat("the loop that samples", HEALTHY_SECONDS + settings.interval, clock=clock)
         self._heart.beat()
@@ -145,7 +145,7 @@ class Agent:
             return None
         if not self._sees and sampled.samples:
             self._outages.end()
-            facts = with_own(next(iter(sampled.nodes.values()), NodeFacts(None)))
+            facts = with_own(next(iter(sampled.nodes.values()), CgroupNodeFacts(None)))
             said = fields(cgroups=len(sampled.samples), hierarchy=facts.hierarchy, kernel=facts.kernel_release)
             log.info("sampling", extra=said)
         self.watch.take(sampled, time.perf_counter() - began)
@@ -164,9 +164,9 @@ class Agent:
         self.server.stop()
 
 
-def build(settings: AgentSettings, stopping: Stopping) -> Agent:
+def build(settings: AgentSettings, stopping: Stopping) -> AuditAgent:
     """Make the process; nothing of it is started."""
-    return Agent(settings, stopping)
+    return AuditAgent(settings, stopping)
 
 
 def run(settings: AgentSettings) -> int:

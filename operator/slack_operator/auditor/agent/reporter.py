@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slack.audit.api.encoding import InvalidAuditMessage, decode_answer, encode
-from slack.audit.api.messages import MAX_ANSWER_BYTES, REPORTS_PATH, ControllerAnswer, NodeReport
+from slack.audit.api.messages import MAX_ANSWER_BYTES, REPORTS_PATH, AgentReport, ControllerAnswer
 from slack.process.reporting.posting import NotSent, Post
 
 
@@ -16,7 +16,7 @@ class Controller:
     ca_file: Path | None
     token_file: Path
 
-    def send(self, report: NodeReport) -> ControllerAnswer:
+    def send(self, report: AgentReport) -> ControllerAnswer:
         """Send a report and return the answer.
 
         Raises:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from slack.audit.api.messages import NodeReport
+from slack.audit.api.messages import AgentReport
 from slack.audit.api.report import NamespaceFindings, PodFinding
 from slack.audit.findings.finding import Finding, Thresholds
-from slack.audit.findings.sample import Level
+from slack.audit.findings.sample import CgroupLevel
 from slack.audit.kernel.quota_bugs import KernelVerdict
-from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts
 
 
 class Criteria(NamedTuple):
@@ -28,11 +28,11 @@ class NamedFinding:
     """A finding with its pod and, at container level, the container."""
 
     told: PodFinding
-    container: ContainerFacts | None
+    container: AuditedContainerFacts | None
 
 
 @dataclass(slots=True)
-class Counts:
+class NamespaceCounts:
     """Pods and containers of one namespace on one node."""
 
     pods: int = 0
@@ -49,7 +49,7 @@ class ReportFindings:
     findings: list[NamedFinding] = field(default_factory=list)
     above: list[Finding] = field(default_factory=list)
     """Findings of levels above pods, which are no namespace's."""
-    counts: dict[str, Counts] = field(default_factory=dict)
+    counts: dict[str, NamespaceCounts] = field(default_factory=dict)
     complete: bool = True
     """All pods had names."""
 
@@ -58,7 +58,7 @@ class ReportFindings:
 class NodeState:
     """A node's newest report, and what it means."""
 
-    report: NodeReport
+    report: AgentReport
     at: float
     judged: dict[Criteria, ReportFindings] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ClusterFindings:
     """The whole cluster at one moment."""
 
     namespaces: Mapping[str, NamespaceFindings]
@@ -76,7 +76,7 @@ class Findings:
     above: Sequence[Finding]
     reporting: frozenset[str]
     silent: frozenset[str]
-    reports: Mapping[str, NodeReport]
+    reports: Mapping[str, AgentReport]
     """Of the nodes that are reporting."""
 
 
@@ -86,7 +86,7 @@ def aggregate(
     silent: frozenset[str],
     silent_by_namespace: Mapping[str, int],
     verdict: Callable[[str, str], KernelVerdict],
-) -> Findings:
+) -> ClusterFindings:
     """Return the whole cluster.
 
     Args:
@@ -96,7 +96,7 @@ def aggregate(
         silent_by_namespace: how many of them have pods of a namespace.
         verdict: of a kernel's release and version.
     """
-    counts: dict[str, Counts] = defaultdict(Counts)
+    counts: dict[str, NamespaceCounts] = defaultdict(NamespaceCounts)
     judged: dict[str, list[NamedFinding]] = defaultdict(list)
     places: dict[str, set[str]] = defaultdict(set)
     above: list[Finding] = []
@@ -116,7 +116,7 @@ def aggregate(
         )
         for name, criteria in policies.items()
     }
-    return Findings(
+    return ClusterFindings(
         namespaces=namespaces,
         judged=judged,
         above=above,
@@ -128,9 +128,9 @@ def aggregate(
 
 def _namespace(
     name: str,
-    counts: Counts,
+    counts: NamespaceCounts,
     judged: Sequence[NamedFinding],
-    reports: Sequence[NodeReport],
+    reports: Sequence[AgentReport],
     verdict: Callable[[str, str], KernelVerdict],
 ) -> NamespaceFindings:
     releases = Counter((report.kernel_release, report.kernel_version) for report in reports)
@@ -156,7 +156,7 @@ def _gather(
     criteria: Criteria,
     policies: Mapping[str, Criteria],
     node: str,
-    counts: dict[str, Counts],
+    counts: dict[str, NamespaceCounts],
     judged: dict[str, list[NamedFinding]],
     places: dict[str, set[str]],
 ) -> None:
@@ -183,8 +183,10 @@ def _harm(item: NamedFinding) -> tuple[float, float, float, str, str]:
     return -finding.severity, -finding.counted_cores, -lost, item.told.pod.name, finding.window.target.path
 
 
-def container_findings(judged: Iterable[NamedFinding]) -> Iterable[tuple[NamedFinding, PodFacts, ContainerFacts]]:
+def container_findings(
+    judged: Iterable[NamedFinding],
+) -> Iterable[tuple[NamedFinding, AuditedPodFacts, AuditedContainerFacts]]:
     """Those at container level whose container is known."""
     for named in judged:
-        if named.container is not None and named.told.finding.window.target.level is Level.CONTAINER:
+        if named.container is not None and named.told.finding.window.target.level is CgroupLevel.CONTAINER:
             yield named, named.told.pod, named.container

@@ -6,15 +6,19 @@ process for good. What another controller ordered before is taken over from what
 
 from collections.abc import Iterable, Mapping, Set
 
-from slack.audit.api.messages import BurstOrder, NodeReport
+from slack.audit.api.messages import AgentReport, BurstOrder
 from slack.audit.api.policy import AuditPolicy, Mode
 from slack.audit.enforcement.decision import BURST_SECONDS, Action, ActionKind
-from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView
 from slack_operator.auditor.controller.enforcement_state import EnforcementState
 
 
 def adopt(
-    policy: AuditPolicy, state: EnforcementState, namespaces: Set[str], reports: Iterable[NodeReport], view: ClusterView
+    policy: AuditPolicy,
+    state: EnforcementState,
+    namespaces: Set[str],
+    reports: Iterable[AgentReport],
+    view: AuditedClusterView,
 ) -> None:
     """Take over orders that a controller before this one gave, and read what became of ours."""
     if not (policy.spec.mode is Mode.ENFORCE and policy.spec.enforce.burst):
@@ -52,7 +56,7 @@ def order(action: Action, state: EnforcementState, now: float) -> None:
 
 
 def orders(
-    state: EnforcementState, namespaces: Set[str], reports: Mapping[str, NodeReport], view: ClusterView
+    state: EnforcementState, namespaces: Set[str], reports: Mapping[str, AgentReport], view: AuditedClusterView
 ) -> Iterable[tuple[str, BurstOrder]]:
     """Yield the orders that hold, with their nodes; those of pods that went end."""
     for key, action in list(state.history.bursts.items()):

@@ -1,8 +1,8 @@
 """What the controller sees of the cluster: names, limits and owners of pods, nodes, namespaces, and standing reports.
 
-Of a pod only `PodFacts` is kept, and for those few whose limits were raised or are being resized, that too: about 900
-bytes a pod of two containers (`python -m benchmarks.audit_view`), so that memory is bounded by the pods that the API
-server has, 129 MiB at the 150,000 that Kubernetes is made for. Finished pods are not asked for.
+Of a pod only `AuditedPodFacts` is kept, and for those few whose limits were raised or are being resized, that too:
+about 900 bytes a pod of two containers (`python -m benchmarks.audit_view`), so that memory is bounded by the pods that
+the API server has, 129 MiB at the 150,000 that Kubernetes is made for. Finished pods are not asked for.
 
 Fed by one reflector a collection (`cluster_watches`), each in its own thread; all access is under one lock, and what is
 handed out is immutable.
@@ -20,11 +20,11 @@ import msgspec
 from slack.audit.api.messages import PodName
 from slack.audit.api.report import REPORT_NAME
 from slack.audit.enforcement.raised_limits import adoptable, write_former
-from slack.audit.findings.sample import Target
-from slack.audit.sources.node_objects import Node
+from slack.audit.findings.sample import CgroupTarget
+from slack.audit.sources.node_objects import AuditedNode
 from slack.audit.sources.pod_index import PodNames
-from slack.audit.sources.pod_objects import Pod, Resources, Spec, Status
-from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.audit.sources.pod_objects import AuditedPod, AuditedPodStatus, AuditedResources, Spec
+from slack.audit.sources.pods import AuditedContainerFacts, AuditedPodFacts
 from slack.cluster.labels import ANNOTATION_FORMER_LIMITS
 from slack.cluster.quantity import QuantityError, cpu_millis
 
@@ -51,7 +51,7 @@ class ReportObject(msgspec.Struct, rename="camel", gc=False):
     policy: str = ""
 
 
-class NodeFacts(NamedTuple):
+class ViewedNode(NamedTuple):
     """What is kept of a node."""
 
     kernel_release: str
@@ -76,7 +76,7 @@ class Resize(NamedTuple):
         return bool(self.pending) or self.in_progress
 
 
-class ClusterView:
+class AuditedClusterView:
     """The view. Sinks write, the receiver and the turn read, each from its own thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +85,7 @@ class ClusterView:
         self._pods = PodNames()
         self._annotated: dict[str, str] | None = {}
         self._resizes: dict[str, Resize] = {}
-        self._nodes: dict[str, NodeFacts] = {}
+        self._nodes: dict[str, ViewedNode] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._reports: dict[str, ReportObject] = {}
 
@@ -101,13 +101,13 @@ class ClusterView:
                     found[uid] = PodName(namespace=pod.namespace, name=pod.name, containers=names)
         return found
 
-    def whose(self, target: Target) -> tuple[PodFacts | None, ContainerFacts | None, Target]:
+    def whose(self, target: CgroupTarget) -> tuple[AuditedPodFacts | None, AuditedContainerFacts | None, CgroupTarget]:
         """Return pod, container and the target with its names."""
         with self._lock:
             pod, container = self._pods.facts_of(target)
             return pod, container, self._pods.named(target)
 
-    def pod(self, uid: str) -> PodFacts | None:
+    def pod(self, uid: str) -> AuditedPodFacts | None:
         """Return a pod by its uid or the one of its cgroup."""
         with self._lock:
             return self._pods.by_uid(uid)
@@ -133,7 +133,7 @@ class ClusterView:
         with self._lock:
             return self._resizes.get(uid, _NO_RESIZE)
 
-    def nodes(self) -> dict[str, NodeFacts]:
+    def nodes(self) -> dict[str, ViewedNode]:
         """Return all nodes."""
         with self._lock:
             return dict(self._nodes)
@@ -162,7 +162,7 @@ class ClusterView:
         """How many pods are known."""
         return len(self._pods)
 
-    def put_pod(self, pod: Pod) -> None:
+    def put_pod(self, pod: AuditedPod) -> None:
         """Take a pod as it is now."""
         uid = pod.metadata.uid or ""
         with self._lock:
@@ -172,7 +172,7 @@ class ClusterView:
                 _keep(self._annotated, uid, _worth_keeping(facts, text) if isinstance(text, str) else None)
             _keep(self._resizes, uid, _resize(pod))
 
-    def drop_pod(self, pod: Pod) -> None:
+    def drop_pod(self, pod: AuditedPod) -> None:
         """Forget a pod."""
         uid = pod.metadata.uid or ""
         with self._lock:
@@ -189,7 +189,7 @@ class ClusterView:
                 self._annotated = {uid: text for uid, text in self._annotated.items() if uid in uids}
             self._resizes = {uid: resize for uid, resize in self._resizes.items() if uid in uids}
 
-    def put_node(self, node: Node) -> None:
+    def put_node(self, node: AuditedNode) -> None:
         """Take a node as it is now; one without Linux has no agent, and would be silent for ever."""
         name = node.metadata.name
         if not node.is_linux:
@@ -197,10 +197,10 @@ class ClusterView:
         with self._lock:
             known = self._nodes.get(name)
             seen = known.seen_at if known else self._clock()
-            self._nodes[name] = NodeFacts(node.kernel_release, node.cpus, seen)
+            self._nodes[name] = ViewedNode(node.kernel_release, node.cpus, seen)
         return None
 
-    def drop_node(self, node: Node) -> None:
+    def drop_node(self, node: AuditedNode) -> None:
         """Forget a node."""
         with self._lock:
             self._nodes.pop(node.metadata.name, None)
@@ -256,13 +256,13 @@ def _keep(kept: dict[str, V], uid: str, value: V | None) -> None:
         kept[uid] = value
 
 
-def _worth_keeping(pod: PodFacts, text: str) -> str | None:
+def _worth_keeping(pod: AuditedPodFacts, text: str) -> str | None:
     """Return what of an annotation could be taken over: about what its containers cost, whatever a tenant writes."""
     return write_former(adoptable(pod, text, math.inf))
 
 
-def _resize(pod: Pod) -> Resize | None:
-    spec, status = pod.spec or Spec(), pod.status or Status()
+def _resize(pod: AuditedPod) -> Resize | None:
+    spec, status = pod.spec or Spec(), pod.status or AuditedPodStatus()
     found = {condition.type: condition for condition in status.conditions or () if condition.status == "True"}
     pending, running = found.get("PodResizePending"), found.get("PodResizeInProgress")
     in_force = {
@@ -283,7 +283,7 @@ def _resize(pod: Pod) -> Resize | None:
     return Resize((pending.reason or "Deferred") if pending else None, running is not None, said[:512], differing)
 
 
-def _limit(resources: Resources | None) -> int | None:
+def _limit(resources: AuditedResources | None) -> int | None:
     if resources is None or resources.limits is None or resources.limits.cpu is None:
         return None
     return _millis(resources.limits.cpu)

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from slack.audit.api.crd import GROUP, REPORT_PLURAL, VERSION
-from slack.audit.sources.node_objects import Node
-from slack.audit.sources.pod_objects import Pod
+from slack.audit.sources.node_objects import AuditedNode
+from slack.audit.sources.pod_objects import AuditedPod
 from slack.kube.connection import Connection
 from slack.kube.object_names import ObjectName
 from slack.kube.paths import UNFINISHED_PODS, resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
-from slack_operator.auditor.controller.cluster_view import ClusterView, NamespaceObject, ReportObject
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView, NamespaceObject, ReportObject
 from slack_operator.runtime import watches
 
 T = TypeVar("T")
@@ -69,11 +69,11 @@ class _Sink(Generic[T]):
         self._seen = None
 
 
-class Watches(watches.Watches):
+class AuditWatches(watches.Watches):
     """The reflectors of one controller, which feed its view."""
 
     def __init__(
-        self, connection: Connection, view: ClusterView, *, clock: Callable[[], float] = time.monotonic
+        self, connection: Connection, view: AuditedClusterView, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         pods = _Sink(view.put_pod, view.drop_pod, view.keep_pods, lambda pod: pod.metadata.uid or "", by_uid=True)
         nodes = _Sink(view.put_node, view.drop_node, view.keep_nodes, lambda node: node.metadata.name, by_uid=False)
@@ -89,8 +89,10 @@ class Watches(watches.Watches):
         )
         reports_path = resource_path(f"{GROUP}/{VERSION}", REPORT_PLURAL)
         required: tuple[Reflector[Any], ...] = (
-            Reflector(connection, resource_path("v1", "pods"), Pod, pods, field_selector=UNFINISHED_PODS, clock=clock),
-            Reflector(connection, resource_path("v1", "nodes"), Node, nodes, clock=clock),
+            Reflector(
+                connection, resource_path("v1", "pods"), AuditedPod, pods, field_selector=UNFINISHED_PODS, clock=clock
+            ),
+            Reflector(connection, resource_path("v1", "nodes"), AuditedNode, nodes, clock=clock),
             Reflector(connection, resource_path("v1", "namespaces"), NamespaceObject, namespaces, clock=clock),
             Reflector(connection, reports_path, ReportObject, reports, clock=clock),
         )

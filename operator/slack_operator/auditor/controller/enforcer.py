@@ -30,8 +30,8 @@ from slack.kube.events import EventKind, EventRecorder
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack_operator.auditor.controller import bursts
-from slack_operator.auditor.controller.aggregation import Findings, container_findings
-from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack_operator.auditor.controller.aggregation import ClusterFindings, container_findings
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView
 from slack_operator.auditor.controller.enforcement_state import EnforcementState
 from slack_operator.auditor.controller.event_reporter import about
 from slack_operator.auditor.controller.limit_record import LimitRecord
@@ -59,7 +59,7 @@ class Enforcer:
         self,
         writer: Writer,
         recorder: EventRecorder,
-        view: ClusterView,
+        view: AuditedClusterView,
         nodes: NodeFindings,
         record: LimitRecord,
         *,
@@ -80,7 +80,7 @@ class Enforcer:
         self._outages = Outages()
 
     def reconcile(
-        self, policies: Iterable[AuditPolicy], policy_of: Mapping[str, str], findings: Findings
+        self, policies: Iterable[AuditPolicy], policy_of: Mapping[str, str], findings: ClusterFindings
     ) -> dict[str, Enforcement]:
         """Decide and act for every policy; returns what to say in their status, by name.
 
@@ -128,7 +128,7 @@ class Enforcer:
             if self._outages.is_new(error.reason):
                 log.warning("entries of pods that are gone stay in the record: %s", error)
 
-    def _candidates(self, namespaces: Set[str], findings: Findings) -> Iterable[Candidate]:
+    def _candidates(self, namespaces: Set[str], findings: ClusterFindings) -> Iterable[Candidate]:
         for namespace in sorted(namespaces & findings.judged.keys()):
             for judged, seen, container in container_findings(findings.judged[namespace]):
                 if judged.told.finding.severity is not Severity.HIGH:

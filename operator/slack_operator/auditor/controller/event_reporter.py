@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from slack.audit.api.policy import AuditPolicy
 from slack.audit.api.report import PodFinding, cores_text, figures_text
 from slack.audit.findings.finding import Severity
-from slack.audit.findings.sample import Level
-from slack.audit.sources.pods import PodFacts
+from slack.audit.findings.sample import CgroupLevel
+from slack.audit.sources.pods import AuditedPodFacts
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack_operator.auditor.controller.aggregation import NamedFinding
 from slack_operator.auditor.controller.reasons import CPU_THROTTLING_HIGH
@@ -20,7 +20,7 @@ MAX_EVENTS = 100
 """In one turn."""
 
 
-class EventReporter:
+class AuditEventReporter:
     """Who was told when. Owned by the turn's thread."""
 
     def __init__(
@@ -54,7 +54,7 @@ class EventReporter:
         return min(len(worst_first), MAX_EVENTS)
 
 
-def about(pod: PodFacts) -> ObjectRef:
+def about(pod: AuditedPodFacts) -> ObjectRef:
     """Return the reference of a pod."""
     return ObjectRef("v1", "Pod", pod.name, pod.uid, pod.namespace)
 
@@ -63,7 +63,7 @@ def message(told: list[PodFinding]) -> str:
     """Say the worst finding of a pod with both figures, the level and the advice, and how many more there are."""
     worst = told[0]
     finding, target = worst.finding, worst.finding.window.target
-    subject = f"container {target.container}" if target.level is Level.CONTAINER else "the pod"
+    subject = f"container {target.container}" if target.level is CgroupLevel.CONTAINER else "the pod"
     limit = f" at a limit of {cores_text(finding.limit_cores)}" if finding.limit_cores else ""
     text = f"{subject} {figures_text(finding)}{limit} (level {target.level}"
     if finding.blamed is not None and finding.blamed.key != target.key:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from slack.audit.enforcement.raised_limits import FormerLimit, RaisedLimit, adoptable, read_former, write_former
-from slack.audit.sources.pods import PodFacts
+from slack.audit.sources.pods import AuditedPodFacts
 from slack.cluster.labels import LABEL_MANAGED_BY, MANAGED_BY
 from slack.kube.apply import Json, Writer
 from slack.kube.errors import ApiError
@@ -44,10 +44,10 @@ class RecordFull(ApiError):
         super().__init__(507, "RecordFull", text)
 
 
-class Pods(Protocol):
+class KnownPods(Protocol):
     """Where pods are known."""
 
-    def pod(self, uid: str) -> PodFacts | None:
+    def pod(self, uid: str) -> AuditedPodFacts | None:
         """Return a pod by its uid."""
 
     def annotated(self) -> Mapping[str, str]:
@@ -93,7 +93,7 @@ class LimitRecord:
         self._acted = False
         self._exists = False
 
-    def read(self, pods: Pods, now: float, *, acting: bool) -> str | None:
+    def read(self, pods: KnownPods, now: float, *, acting: bool) -> str | None:
         """Read the record if that was not done yet.
 
         Args:
@@ -114,7 +114,7 @@ class LimitRecord:
             self._problem = f"ConfigMap {self._namespace}/{RECORD_NAME} cannot be used: {error.message}"
         return self._problem
 
-    def _read(self, pods: Pods, now: float, *, acting: bool) -> None:
+    def _read(self, pods: KnownPods, now: float, *, acting: bool) -> None:
         for kept in (self._former, self._names, self._bytes):
             kept.clear()
         self._size_bytes = 0
@@ -130,7 +130,7 @@ class LimitRecord:
         pods.drop_annotated()
         self._is_read, self._problem = True, None
 
-    def raised(self, pods: Pods) -> tuple[RaisedLimit, ...]:
+    def raised(self, pods: KnownPods) -> tuple[RaisedLimit, ...]:
         """Return all containers that the record names and that are there."""
         result = []
         for uid, former in self._former.items():
@@ -146,7 +146,7 @@ class LimitRecord:
         """Return one container's entry."""
         return self._former.get(uid, {}).get(container)
 
-    def put(self, pod: PodFacts, container: str, limit: FormerLimit | None) -> None:
+    def put(self, pod: AuditedPodFacts, container: str, limit: FormerLimit | None) -> None:
         """Record one container's former limit; None deletes the entry.
 
         Raises:
@@ -162,7 +162,7 @@ class LimitRecord:
         self._patch({pod.uid: value})
         self._remember(pod.uid, f"{pod.namespace}/{pod.name}", entries, value)
 
-    def forget_gone(self, pods: Pods) -> None:
+    def forget_gone(self, pods: KnownPods) -> None:
         """Delete the keys of pods that are gone, some with each call.
 
         Raises:
@@ -194,7 +194,7 @@ class LimitRecord:
             self._remember(uid, name, entries, str(text))
         self._exists = True
 
-    def _adopt(self, pods: Pods, now: float) -> None:
+    def _adopt(self, pods: KnownPods, now: float) -> None:
         """Begin the record with what an earlier release left at pods; written with the first entry at the latest."""
         left = 0
         for uid, text in pods.annotated().items():

@@ -4,16 +4,16 @@ from collections import Counter as Counts
 from collections.abc import Iterable
 
 from slack.audit.findings.finding import Finding, Severity
-from slack.audit.findings.sample import Level
+from slack.audit.findings.sample import CgroupLevel
 from slack_operator.auditor import metric_definitions
 from slack_operator.auditor.controller.enforcement_state import OUTCOMES
 from slack_operator.runtime.metrics import ProcessMetrics
 
-_LEVELS = tuple(str(level) for level in Level if level not in (Level.NODE, Level.OTHER))
+_LEVELS = tuple(str(level) for level in CgroupLevel if level not in (CgroupLevel.NODE, CgroupLevel.OTHER))
 _SEVERITIES = tuple(severity.name.lower() for severity in Severity if severity is not Severity.NONE)
 
 
-class ControllerMetrics(ProcessMetrics):
+class AuditControllerMetrics(ProcessMetrics):
     """The controller's metrics; any thread may count, the turn's sets the gauges."""
 
     def __init__(self) -> None:

@@ -12,22 +12,22 @@ from dataclasses import replace
 import msgspec
 
 from slack.audit.advice.rules import Facts
-from slack.audit.api.messages import BurstOrder, ControllerAnswer, NodeReport
+from slack.audit.api.messages import AgentReport, BurstOrder, ControllerAnswer
 from slack.audit.api.report import PodFinding
 from slack.audit.findings.finding import Finding, Severity
-from slack.audit.findings.sample import Level
+from slack.audit.findings.sample import CgroupLevel
 from slack.audit.findings.throttling import judge
 from slack.audit.kernel.quota_bugs import KernelState, KernelVerdict, kernel_verdict
 from slack_operator.auditor.controller.aggregation import (
-    Counts,
+    ClusterFindings,
     Criteria,
-    Findings,
     NamedFinding,
+    NamespaceCounts,
     NodeState,
     ReportFindings,
     aggregate,
 )
-from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView
 
 SILENT_INTERVALS = 3
 DEFAULT_PUSH_SECONDS = 60.0
@@ -35,13 +35,13 @@ MAX_NODES = 20_000
 LOOKS = 3
 """How often a report with names missing is judged."""
 
-_POD_LEVELS = frozenset({Level.POD, Level.CONTAINER})
+_POD_LEVELS = frozenset({CgroupLevel.POD, CgroupLevel.CONTAINER})
 
 
 class NodeFindings:
     """Keeps reports and what they mean."""
 
-    def __init__(self, view: ClusterView, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, view: AuditedClusterView, clock: Callable[[], float] = time.monotonic) -> None:
         self._view = view
         self._clock = clock
         self._lock = threading.Lock()
@@ -51,7 +51,7 @@ class NodeFindings:
         self._looked_at: frozenset[str] = frozenset()
         self._kernels: dict[tuple[str, str], KernelVerdict] = {}
 
-    def put(self, report: NodeReport) -> None:
+    def put(self, report: AgentReport) -> None:
         """Take the newest report of a node; of its windows only those that a policy wants are kept."""
         windows = {name: window for name, window in report.windows.items() if name in self._windows}
         slim = msgspec.structs.replace(report, windows=windows, unnamed=())
@@ -60,7 +60,7 @@ class NodeFindings:
                 dropped = frozenset(report.windows) - frozenset(windows)
                 self._nodes[report.node] = NodeState(slim, self._clock(), dropped=dropped)
 
-    def answer(self, report: NodeReport) -> ControllerAnswer:
+    def answer(self, report: AgentReport) -> ControllerAnswer:
         """Return names and orders for the node of a report."""
         names = self._view.pod_names(report.unnamed, report.node)
         orders = self._orders.get(report.node, ())
@@ -77,7 +77,7 @@ class NodeFindings:
         self._orders = orders
         self._looked_at = nodes
 
-    def findings(self, policies: Mapping[str, Criteria]) -> Findings:
+    def findings(self, policies: Mapping[str, Criteria]) -> ClusterFindings:
         """Return what is known now.
 
         Args:
@@ -125,7 +125,7 @@ class NodeFindings:
         for criteria in ways - node.judged.keys():
             node.judged[criteria] = self._judged(node.report, criteria)
 
-    def _judged(self, report: NodeReport, criteria: Criteria) -> ReportFindings:
+    def _judged(self, report: AgentReport, criteria: Criteria) -> ReportFindings:
         result = ReportFindings()
         windows = report.measured(criteria.window)
         for finding in judge(windows.windows, windows.nodes, criteria.thresholds):
@@ -142,7 +142,7 @@ class NodeFindings:
         self._count(report, criteria.window, result)
         return result
 
-    def _named(self, finding: Finding, report: NodeReport) -> NamedFinding | None:
+    def _named(self, finding: Finding, report: AgentReport) -> NamedFinding | None:
         pod, container, target = self._view.whose(finding.window.target)
         if pod is None or pod.node != report.node:  # a node has no say in pods that are elsewhere
             return None
@@ -151,21 +151,21 @@ class NodeFindings:
         named = replace(finding, window=window, blamed=blamed)
         return NamedFinding(PodFinding(named, pod, Facts(pod=pod, container=container, node=report.facts)), container)
 
-    def _count(self, report: NodeReport, window: str, result: ReportFindings) -> None:
+    def _count(self, report: AgentReport, window: str, result: ReportFindings) -> None:
         told = report.windows.get(window)
         for uid, states in told.pods.items() if told is not None else ():
             pod = self._view.pod(uid.replace("_", "-"))
             if pod is None or pod.node != report.node:
                 result.complete = False
                 continue
-            counts = result.counts.setdefault(pod.namespace, Counts())
+            counts = result.counts.setdefault(pod.namespace, NamespaceCounts())
             counts.pods += 1
             counts.containers += states.measured + states.no_limit + states.too_few + states.other
             counts.no_limit += states.no_limit
             counts.too_few += states.too_few
             counts.other += states.other
 
-    def affected(self, report: NodeReport | None) -> bool:
+    def affected(self, report: AgentReport | None) -> bool:
         """Whether the kernel of a report's node is known to have a bug of quotas."""
         if report is None:
             return False

@@ -12,7 +12,7 @@ from slack.audit.enforcement.decision import SkippedFinding
 from slack.audit.findings.finding import Severity
 from slack.audit.findings.throttling import lost_cores_total
 from slack.process.contests import Contest
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.runtime.conditions import Status, with_conditions, with_times
 
 READY = "Ready"
@@ -43,7 +43,7 @@ class Enforcement:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class AuditObservation:
     """What a policy's status is made of."""
 
     policy: AuditPolicy
@@ -57,7 +57,7 @@ class Observed:
     """By namespace, reports that are left to somebody who deletes them each time."""
 
 
-def status_of(observed: Observed, previous: Status, now: str) -> dict[str, Any]:
+def status_of(observed: AuditObservation, previous: Status, now: str) -> dict[str, Any]:
     """Build the whole status.
 
     Args:
@@ -106,28 +106,30 @@ def invalid(problems: Sequence[str], generation: int, previous: Status, now: str
     """Return the status of a policy that cannot be read; the rest of it stays, as the last good spec is used."""
     text = "; ".join(problems)
     used = "; the last good spec is in force" if previous.get("mode") else "; nothing is audited by it"
-    return with_conditions(previous, [Condition(READY, False, "InvalidSpec", text + used)], generation, now)
+    return with_conditions(previous, [StatusCondition(READY, False, "InvalidSpec", text + used)], generation, now)
 
 
-def _conditions(observed: Observed) -> list[Condition]:
-    ready = Condition(READY, True, "ReportsArrive", f"{_nodes(len(observed.reporting))} report")
+def _conditions(observed: AuditObservation) -> list[StatusCondition]:
+    ready = StatusCondition(READY, True, "ReportsArrive", f"{_nodes(len(observed.reporting))} report")
     if not observed.reporting:
-        ready = Condition(READY, False, "NoReports", "no node's agent reports: is the DaemonSet of the agents running?")
+        ready = StatusCondition(
+            READY, False, "NoReports", "no node's agent reports: is the DaemonSet of the agents running?"
+        )
     lost = observed.lost_to
-    overlap = Condition(OVERLAPPING, False, "NoOverlap", "no older policy has namespaces that this one selects")
+    overlap = StatusCondition(OVERLAPPING, False, "NoOverlap", "no older policy has namespaces that this one selects")
     if lost:
         older = ", ".join(sorted(set(lost.values())))
         text = f"{_some(sorted(lost))} {'belongs' if len(lost) == 1 else 'belong'} to the older policy {older}"
-        overlap = Condition(OVERLAPPING, True, "OlderPolicyWins", text)
-    silent = Condition(NODES_SILENT, False, "AllNodesReport", "every node's agent reports")
+        overlap = StatusCondition(OVERLAPPING, True, "OlderPolicyWins", text)
+    silent = StatusCondition(NODES_SILENT, False, "AllNodesReport", "every node's agent reports")
     if observed.silent:
         text = f"no report for three intervals from {_some(sorted(observed.silent))}"
-        silent = Condition(NODES_SILENT, True, "AgentsMissing", text)
-    blocked = Condition(
+        silent = StatusCondition(NODES_SILENT, True, "AgentsMissing", text)
+    blocked = StatusCondition(
         ENFORCEMENT_BLOCKED, False, "NothingRefusedLately", "no change of a limit was refused within the last hour"
     )
     if observed.enforcement.refused:
-        blocked = Condition(ENFORCEMENT_BLOCKED, True, "ResizeRefused", observed.enforcement.refused)
+        blocked = StatusCondition(ENFORCEMENT_BLOCKED, True, "ResizeRefused", observed.enforcement.refused)
     contested = []
     if observed.contests:
         minutes = round(max(contest.pause_seconds for contest in observed.contests.values()) / 60)
@@ -135,7 +137,7 @@ def _conditions(observed: Observed) -> list[Condition]:
             f"somebody deletes the CpuAuditReport of {_some(sorted(observed.contests))} each time, so it is not made "
             f"again for {minutes} min at a time"
         )
-        contested = [Condition(OWNERSHIP_CONTESTED, True, "WrittenBack", text)]
+        contested = [StatusCondition(OWNERSHIP_CONTESTED, True, "WrittenBack", text)]
     return [ready, overlap, silent, blocked, *contested]
 
 

@@ -15,12 +15,12 @@ from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
 from slack_operator.auditor.controller import receiver
-from slack_operator.auditor.controller.cluster_view import ClusterView
-from slack_operator.auditor.controller.cluster_watches import Watches
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView
+from slack_operator.auditor.controller.cluster_watches import AuditWatches
 from slack_operator.auditor.controller.enforcer import Enforcer
-from slack_operator.auditor.controller.event_reporter import EventReporter
+from slack_operator.auditor.controller.event_reporter import AuditEventReporter
 from slack_operator.auditor.controller.limit_record import LimitRecord
-from slack_operator.auditor.controller.metrics import ControllerMetrics
+from slack_operator.auditor.controller.metrics import AuditControllerMetrics
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.reconciler import Reconciler
 from slack_operator.auditor.controller.reports import Reports
@@ -52,7 +52,7 @@ def build(settings: ControllerSettings, stopping: Stopping) -> Process:
     Raises:
         CannotStart: the certificate or the connection is not as it must be.
     """
-    metrics = ControllerMetrics()
+    metrics = AuditControllerMetrics()
     certificate = Certificate.from_files(settings.tls_cert_file, settings.tls_key_file)
     connection = connected(settings, metrics.on_request)
     context = ProcessContext(
@@ -63,8 +63,8 @@ def build(settings: ControllerSettings, stopping: Stopping) -> Process:
         field_manager=COMPONENT,
         events_queue=EVENTS_QUEUE,
     )
-    view = ClusterView()
-    watches = Watches(connection, view)
+    view = AuditedClusterView()
+    watches = AuditWatches(connection, view)
     desired: Desired[AuditPolicy] = Desired(context.wake.touch, parse_audit_policy, KIND.lower())
     nodes = NodeFindings(view)
     reconciler = _reconciler(context, view, watches, desired, nodes, metrics, settings.namespace)
@@ -104,11 +104,11 @@ def build(settings: ControllerSettings, stopping: Stopping) -> Process:
 
 def _reconciler(
     context: ProcessContext,
-    view: ClusterView,
-    watches: Watches,
+    view: AuditedClusterView,
+    watches: AuditWatches,
     desired: Desired[AuditPolicy],
     nodes: NodeFindings,
-    metrics: ControllerMetrics,
+    metrics: AuditControllerMetrics,
     namespace: str,
 ) -> Reconciler:
     writer, recorder, may_write = context.writer, context.recorder, context.leadership.may_write
@@ -120,7 +120,7 @@ def _reconciler(
         nodes=nodes,
         writer=writer,
         reports=Reports(writer, may_write=may_write, on_written=metrics.reports_written.inc),
-        event_reporter=EventReporter(recorder, may_write=may_write),
+        event_reporter=AuditEventReporter(recorder, may_write=may_write),
         enforcer=Enforcer(writer, recorder, view, nodes, record, may_write=may_write, on_outcome=metrics.on_resize),
         metrics=metrics,
         may_write=may_write,

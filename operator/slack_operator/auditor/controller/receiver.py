@@ -6,7 +6,7 @@ Only the leader is ready, so that a Service leads every agent to it.
 from typing import Protocol
 
 from slack.audit.api.encoding import InvalidAuditMessage, decode_report, encode
-from slack.audit.api.messages import MAX_REPORT_BYTES, ControllerAnswer, NodeReport
+from slack.audit.api.messages import MAX_REPORT_BYTES, AgentReport, ControllerAnswer
 from slack.process.reporting.packing import InvalidReportBody, unpack
 from slack_operator.runtime.callers import Caller, CallerRefused
 from slack_operator.runtime.report_receiver import Body, Take
@@ -15,10 +15,10 @@ from slack_operator.runtime.report_receiver import Body, Take
 class Inbox(Protocol):
     """Where reports go."""
 
-    def put(self, report: NodeReport) -> None:
+    def put(self, report: AgentReport) -> None:
         """Take the newest report of a node."""
 
-    def answer(self, report: NodeReport) -> ControllerAnswer:
+    def answer(self, report: AgentReport) -> ControllerAnswer:
         """Return what to say to it."""
 
 

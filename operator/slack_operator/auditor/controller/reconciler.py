@@ -17,13 +17,13 @@ from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.schema.conditions import is_trouble
 from slack_operator.auditor.controller import policy_status
-from slack_operator.auditor.controller.aggregation import Criteria, Findings
-from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack_operator.auditor.controller.aggregation import ClusterFindings, Criteria
+from slack_operator.auditor.controller.cluster_view import AuditedClusterView
 from slack_operator.auditor.controller.enforcer import Enforcer
-from slack_operator.auditor.controller.event_reporter import EventReporter
-from slack_operator.auditor.controller.metrics import ControllerMetrics
+from slack_operator.auditor.controller.event_reporter import AuditEventReporter
+from slack_operator.auditor.controller.metrics import AuditControllerMetrics
 from slack_operator.auditor.controller.node_findings import DEFAULT_PUSH_SECONDS, NodeFindings
-from slack_operator.auditor.controller.policy_status import COUNTERS_SECONDS, Enforcement, Observed, headline
+from slack_operator.auditor.controller.policy_status import COUNTERS_SECONDS, AuditObservation, Enforcement, headline
 from slack_operator.auditor.controller.reports import Reports
 from slack_operator.runtime.conditions import manifest, rfc3339, turned
 from slack_operator.runtime.desired import Desired, Entry
@@ -49,15 +49,15 @@ class Reconciler:
     def __init__(
         self,
         *,
-        view: ClusterView,
+        view: AuditedClusterView,
         watches: Sync,
         desired: Desired[AuditPolicy],
         nodes: NodeFindings,
         writer: Writer,
         reports: Reports,
-        event_reporter: EventReporter,
+        event_reporter: AuditEventReporter,
         enforcer: Enforcer,
-        metrics: ControllerMetrics,
+        metrics: AuditControllerMetrics,
         may_write: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -89,7 +89,7 @@ class Reconciler:
         self._lead()
         self._metrics.turns.inc()
 
-    def settled(self, findings: Findings) -> bool:
+    def settled(self, findings: ClusterFindings) -> bool:
         """Whether every node has had the time to report since this process leads; stays so."""
         waited = self._clock() - self._led_since if self._led_since is not None else 0.0
         heard = findings.reporting | findings.silent
@@ -125,7 +125,7 @@ class Reconciler:
         entry: Entry[AuditPolicy],
         policy_of: Mapping[str, str],
         lost: Mapping[str, Mapping[str, str]],
-        findings: Findings,
+        findings: ClusterFindings,
         enforcement: Mapping[str, Enforcement],
         *,
         settled: bool,
@@ -138,7 +138,7 @@ class Reconciler:
             return  # who has not reported yet is not missing
         else:
             mine = [findings.namespaces[name] for name, owner in policy_of.items() if owner == entry.name]
-            observed = Observed(
+            observed = AuditObservation(
                 entry.policy,
                 mine,
                 findings.reporting,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from slack.audit.enforcement.decision import Action, ActionKind
 from slack.audit.enforcement.raised_limits import FormerLimit
-from slack.audit.sources.pods import PodFacts
+from slack.audit.sources.pods import AuditedPodFacts
 from slack.cluster.quantity import QuantityError, cpu_millis, format_cpu
 from slack.kube.apply import Json, Writer
 from slack.kube.errors import ApiError
@@ -77,13 +77,13 @@ class Resizer:
         patch = {"metadata": metadata, "spec": {_containers(action): [limits]}}
         return self._patch(action.pod, patch, dry_run=dry_run)
 
-    def _current(self, pod: PodFacts) -> Json:
+    def _current(self, pod: AuditedPodFacts) -> Json:
         """Read that very pod, by a dry run that changes nothing: the right to resize is enough."""
         if not self._may_write():
             raise NotLeading
         return self._patch(pod, {"metadata": {"uid": pod.uid}}, dry_run=True)
 
-    def _patch(self, pod: PodFacts, patch: Json, *, dry_run: bool) -> Json:
+    def _patch(self, pod: AuditedPodFacts, patch: Json, *, dry_run: bool) -> Json:
         try:
             return self._writer.strategic_patch(f"{_path(pod)}/resize", patch, dry_run=dry_run)
         except ApiError as error:
@@ -102,12 +102,12 @@ def is_gone(error: ApiError) -> bool:
     return error.not_found and error.reason != NO_RESIZE
 
 
-def _names(error: ApiError, pod: PodFacts) -> bool:
+def _names(error: ApiError, pod: AuditedPodFacts) -> bool:
     """Whether an answer 404 is about the pod: `pods "api-x" not found`. One about the path does not name it."""
     return f'"{pod.name}"' in error.message
 
 
-def _path(pod: PodFacts) -> str:
+def _path(pod: AuditedPodFacts) -> str:
     return resource_path("v1", "pods", namespace=pod.namespace, name=pod.name)
 
 

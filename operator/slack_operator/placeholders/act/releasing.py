@@ -21,11 +21,11 @@ from slack.kube.errors import WRITE_FAILURES, ApiError
 from slack.planner.domain.membership import divide
 from slack.planner.model.result import PolicyPlan
 from slack.planner.policy.spec import Policy
-from slack.planner.release import Claim, Decision, HeldNode, Memory, Stays, Why, decide, parse_mark
+from slack.planner.release import Claim, Decision, HeldNode, Memory, ReleaseReason, Stays, decide, parse_mark
 from slack.process.contests import Contests, Verdict
 from slack.process.logs import fields
 from slack.process.outages import Outages
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.act.release_ways import SHOWN_SECONDS, MarkerPods, ReleaseWay
 from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.view.cluster_view import ClusterView, NodeMarks, Observation
@@ -44,9 +44,9 @@ SOMEBODY = "somebody else"
 """Nobody reads who writes the labels of nodes, or deletes markers."""
 _REFUSED = (403, 409, 422)
 _BECAUSE = {
-    Why.EXPIRES: "its NodeClaim is about to expire",
-    Why.DRIFTED: "its NodeClaim has drifted",
-    Why.SPARE: "slack has shrunk, and nothing is on it",
+    ReleaseReason.EXPIRES: "its NodeClaim is about to expire",
+    ReleaseReason.DRIFTED: "its NodeClaim has drifted",
+    ReleaseReason.SPARE: "slack has shrunk, and nothing is on it",
 }
 
 
@@ -223,23 +223,23 @@ class Releasing:
                 if self._outages.is_new("marker"):
                     log.warning("marker pod %s is not deleted: %s", marker.name, error, extra=fields(node=marker.node))
 
-    def condition(self, policy: str) -> Condition | None:
+    def condition(self, policy: str) -> StatusCondition | None:
         """Return ReleaseBlocked for a policy while a node of its cannot go."""
         if policy in self._unseen:
-            return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", _UNSEEN)
+            return StatusCondition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", _UNSEEN)
         if policy in self._contested:
-            return Condition(RELEASE_BLOCKED, True, "WrittenBack", self._contested[policy])
+            return StatusCondition(RELEASE_BLOCKED, True, "WrittenBack", self._contested[policy])
         if policy in self._guarded:
-            return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._guarded[policy])
+            return StatusCondition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._guarded[policy])
         if policy in self._kept_labels:
-            return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._kept_labels[policy])
+            return StatusCondition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._kept_labels[policy])
         if policy in self._waiting and (refused := self._refused()):
-            return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._waiting[policy] + refused)
+            return StatusCondition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._waiting[policy] + refused)
         until, stays = self._stays.get(policy, (0.0, None))
         if stays is None or until <= self._view.clock():
             self._stays.pop(policy, None)
             return None
-        return Condition(
+        return StatusCondition(
             RELEASE_BLOCKED,
             True,
             "NodeStays",
@@ -286,7 +286,9 @@ class Releasing:
             *(_Write(name, str(mark)) for name, mark in decision.release),
         ]
         self._waiting = {
-            policy_of[name]: _held(name, mark.why) for name, mark in decision.release if mark.why is not Why.SPARE
+            policy_of[name]: _held(name, mark.why)
+            for name, mark in decision.release
+            if mark.why is not ReleaseReason.SPARE
         }
         for stays in decision.stays:
             policy = policy_of[stays.node]
@@ -357,7 +359,7 @@ class Releasing:
     def _failed(self, write: _Write, error: Exception) -> None:
         if isinstance(error, ApiError) and error.status in _REFUSED:
             until, mark = self._view.clock() + FORBIDDEN_SECONDS, parse_mark(write.value)
-            waits = not write.remove and mark is not None and mark.why is not Why.SPARE
+            waits = not write.remove and mark is not None and mark.why is not ReleaseReason.SPARE
             text = _held(write.node, mark.why) + error.message if mark is not None and waits else ""
             self._refusals[write.node] = until, text
             self._refused_in_a_row += 1
@@ -368,7 +370,7 @@ class Releasing:
             log.warning(text, write.node, error, extra=fields(node=write.node))
 
 
-def _held(node: str, why: Why) -> str:
+def _held(node: str, why: ReleaseReason) -> str:
     return f"node {node}: {_BECAUSE[why]}, and unbound placeholders hold it; "
 
 

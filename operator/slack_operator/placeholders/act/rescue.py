@@ -21,7 +21,7 @@ from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
 from slack.kube.retry import RetryBackoff
 from slack.process.logs import fields
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.act.hang_versions import may_hang
 from slack_operator.placeholders.conditions import PREEMPTION_STUCK
 from slack_operator.placeholders.view.hangs import PATIENCE_SECONDS, Hang
@@ -122,13 +122,13 @@ class Rescuer:
         """Forget policies that are no more."""
         self._told = {name: told for name, told in self._told.items() if name in policies}
 
-    def condition(self, policy: str) -> Condition | None:
+    def condition(self, policy: str) -> StatusCondition | None:
         """Return PreemptionStuck for a policy while it has been so lately."""
         until, reason, message = self._told.get(policy, (0.0, "", ""))
         if until <= self._clock():
             self._told.pop(policy, None)
             return None
-        return Condition(PREEMPTION_STUCK, True, reason, message)
+        return StatusCondition(PREEMPTION_STUCK, True, reason, message)
 
     def _has_hangs(self) -> bool:
         """Whether the cluster's scheduler forgets preemptors; asked again now and then."""

@@ -67,7 +67,7 @@ class Sender(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedPods:
     """How many pods of a ReplicaSet may be told of."""
 
     replicas: int
@@ -78,7 +78,7 @@ class Wanted:
     """The ReplicaSets of the same shape in other forms: bound, and released by other means."""
 
 
-def untold(facts: Sequence[PlaceholderFacts], wanted: Mapping[str, Wanted]) -> list[PlaceholderFacts]:
+def untold(facts: Sequence[PlaceholderFacts], wanted: Mapping[str, WantedPods]) -> list[PlaceholderFacts]:
     """Return the unbound placeholders that are to be told of, the oldest first.
 
     While they replace others of the same shape, bound or told of, no more are told of than others have left: else
@@ -139,9 +139,9 @@ class UnboundTelling:
         self._may_write = may_write
         self._clock = view.clock
         self._wall = wall
-        self._planned: Mapping[str, Wanted] = {}
+        self._planned: Mapping[str, WantedPods] = {}
         """By ReplicaSet of a policy."""
-        self._of_buffers: Mapping[str, Wanted] = {}
+        self._of_buffers: Mapping[str, WantedPods] = {}
         """By ReplicaSet of a CapacityBuffer."""
         self._written: dict[str, float] = {}
         """By uid of pods that are there: when their condition was written last, monotonic."""
@@ -179,7 +179,7 @@ class UnboundTelling:
     def look(self, _: Observation, planned_policies: Sequence[PlannedPolicy], plans: Sequence[PolicyPlan]) -> None:
         """Take from the last plan how many pods of each ReplicaSet may be told of."""
         wanted = {
-            replica_set_name(planned.policy.name, shape.shape): Wanted(
+            replica_set_name(planned.policy.name, shape.shape): WantedPods(
                 shape.replicas,
                 shape.count,
                 tuple(replica_set_name(planned.policy.name, twin) for twin in shape.shape.twins),
@@ -195,13 +195,13 @@ class UnboundTelling:
 
     def look_at_buffers(self, replicas: Mapping[str, int]) -> None:
         """Take how many pods of each ReplicaSet of a CapacityBuffer may be told of; any thread may call."""
-        wanted = {name: Wanted(count, count, ()) for name, count in replicas.items()}
+        wanted = {name: WantedPods(count, count, ()) for name, count in replicas.items()}
         if wanted != self._of_buffers:
             self._of_buffers = wanted
             self._touched.set()
 
     @property
-    def _counts(self) -> Mapping[str, Wanted]:
+    def _counts(self) -> Mapping[str, WantedPods]:
         return {**self._planned, **self._of_buffers} if self._of_buffers else self._planned
 
     def _run(self) -> None:

@@ -13,12 +13,12 @@ from prometheus_client.registry import Collector
 
 from slack.cluster.snapshot import CPU, MEMORY
 from slack.health.states import slack_state
-from slack.planner.model.cost import Cost
+from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import ConditionType, PolicyPlan
-from slack.planner.objective.amount import Why
+from slack.planner.objective.amount import SizingReason
 from slack.planner.objects.drift import OwnedField
 from slack.process.metric_definition import BUILD_INFO, MetricDefinition
-from slack.schema.conditions import Condition, is_trouble
+from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.conditions import (
     OWNERSHIP_CONTESTED,
@@ -255,7 +255,7 @@ class Metrics(ProcessMetrics):
         cpu.labels(plan.policy).set(int(plan.low_priority[CPU]) / 1000)
         memory.labels(plan.policy).set(int(plan.low_priority[MEMORY]))
 
-    def show_conditions(self, policy: str, conditions: Iterable[Condition]) -> None:
+    def show_conditions(self, policy: str, conditions: Iterable[StatusCondition]) -> None:
         """Set a policy's conditions; of two with one type the later holds.
 
         Those that stand in status only once they have been true (ViewStale and those of the operator) are
@@ -308,7 +308,7 @@ class Metrics(ProcessMetrics):
         for in_slack in _STATUSES.values():
             self._instant_start.labels(policy, in_slack)
 
-    def _show_objective(self, policy: str, why: Why | None) -> None:
+    def _show_objective(self, policy: str, why: SizingReason | None) -> None:
         if why is None:
             for metric in self._of_objectives:
                 metric.remove_by_labels({"policy": policy})
@@ -320,7 +320,7 @@ class Metrics(ProcessMetrics):
             else:
                 metric.labels(policy).set(figure)
 
-    def _show_cost(self, name: str, cost: Cost | None) -> None:
+    def _show_cost(self, name: str, cost: PlanCost | None) -> None:
         if cost is None or cost.per_hour is None:
             self._cost.remove_by_labels({"policy": name})
         else:

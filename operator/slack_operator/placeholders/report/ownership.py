@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from slack.planner.objects.drift import OwnedField
 from slack.process.contests import Contest
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.act.actuator import TakenBack
 from slack_operator.placeholders.conditions import OWNERSHIP_CONTESTED
 
@@ -41,7 +41,7 @@ def told(taken: TakenBack) -> str:
 
 def contested(
     contests: Iterable[Contest[OwnedField]], held_up: Iterable[tuple[str, tuple[str, ...]]]
-) -> Condition | None:
+) -> StatusCondition | None:
     """Give the condition of a policy whose objects are left to others; None when none is.
 
     No figure of it runs with the clock: what stands as it is makes no write of the status.
@@ -56,7 +56,7 @@ def contested(
     if not texts:
         return None
     more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return Condition(OWNERSHIP_CONTESTED, True, reason, "; ".join(texts[:_NAMED]) + more)
+    return StatusCondition(OWNERSHIP_CONTESTED, True, reason, "; ".join(texts[:_NAMED]) + more)
 
 
 def _standing(contest: Contest[OwnedField], minutes: int) -> str:

@@ -31,7 +31,7 @@ from slack.planner.objects.changed_pods import changes
 from slack.planner.policy.crd import PLURAL
 from slack.planner.policy.spec import KIND
 from slack.process.logs import fields
-from slack.schema.conditions import Condition, is_trouble
+from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.act.actuator import TakenBack
 from slack_operator.placeholders.conditions import (
@@ -47,7 +47,7 @@ from slack_operator.placeholders.report.ownership import told
 from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.placeholders.report.status import (
     NOT_OBSERVED,
-    Observed,
+    PolicyObservation,
     StatusBoard,
     condition_of,
     spared_document,
@@ -134,7 +134,7 @@ class Reporter:
         entry: PolicyEntry,
         plan: PolicyPlan,
         *,
-        extra: Sequence[Condition],
+        extra: Sequence[StatusCondition],
         displaced: int,
         instant_start: str | None,
         spared: SavedWait | None = None,
@@ -156,7 +156,7 @@ class Reporter:
         total, since = self._board.displaced(entry.uid, displaced)
         known = {str(old["type"]) for old in previous.get("conditions", ())}
         over = [
-            Condition(kind, False, reason, message)
+            StatusCondition(kind, False, reason, message)
             for kind, reason, message in (
                 (VIEW_STALE, "Fresh", "the view of the cluster is whole and fresh"),
                 (PREEMPTION_STUCK, "NothingHangs", "no preempting pod hangs any more"),
@@ -166,7 +166,7 @@ class Reporter:
             )
             if kind in known and all(str(condition.type) != kind for condition in extra)
         ]
-        observed = Observed(
+        observed = PolicyObservation(
             entry.generation,
             entry.policy_generation,
             total,
@@ -225,7 +225,7 @@ class Reporter:
                 regarding = ObjectRef(API_VERSION, KIND, entry.name, entry.uid)
                 self._recorder.record(regarding, EventKind.WARNING, OWNERSHIP_TAKEN_BACK, text)
 
-    def only(self, entry: PolicyEntry, conditions: Sequence[Condition]) -> None:
+    def only(self, entry: PolicyEntry, conditions: Sequence[StatusCondition]) -> None:
         """Report on a policy that could not be planned; the rest of its status stays.
 
         Without a word on Ready the status stays one of the generation before: nothing was done about this one.
@@ -334,13 +334,15 @@ def _is_trouble(condition: Mapping[str, Any]) -> bool:
     return is_trouble(condition["type"], condition["status"]) and not is_calm(condition["reason"])
 
 
-def placeholders_changed(plan: PolicyPlan, placeholders: Iterable[Placeholder], present: Present) -> Condition | None:
+def placeholders_changed(
+    plan: PolicyPlan, placeholders: Iterable[Placeholder], present: Present
+) -> StatusCondition | None:
     """Give the condition PlaceholdersChanged; None while a policy's placeholders are as planned."""
     texts = changes({shape.shape.name: shape.shape for shape in plan.shapes}, placeholders, present.pods)
-    return Condition(PLACEHOLDERS_CHANGED, True, "DifferFromPlan", "; ".join(texts)) if texts else None
+    return StatusCondition(PLACEHOLDERS_CHANGED, True, "DifferFromPlan", "; ".join(texts)) if texts else None
 
 
-def not_told(placeholders: Sequence[Placeholder], why: str | None) -> tuple[Condition, ...]:
+def not_told(placeholders: Sequence[Placeholder], why: str | None) -> tuple[StatusCondition, ...]:
     """Say that autoscalers cannot be told of a policy's unbound placeholders; it is not ready while they know of none.
 
     Args:
@@ -352,7 +354,7 @@ def not_told(placeholders: Sequence[Placeholder], why: str | None) -> tuple[Cond
     if why is None or not untold:
         return ()
     text = f"{untold} of {len(unbound)} unbound placeholders count for no autoscaler: {why}"
-    ignored = Condition(ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS, True, "NotTold", text)
+    ignored = StatusCondition(ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS, True, "NotTold", text)
     return (ignored, not_ready("NotTold", text)) if untold == len(unbound) else (ignored,)
 
 

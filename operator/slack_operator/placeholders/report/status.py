@@ -16,12 +16,12 @@ from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY, IntArray
 from slack.health.reasons import REFILL_LASTS, REFILLING
 from slack.health.states import slack_state
-from slack.planner.model.cost import Cost, figure
+from slack.planner.model.cost import PlanCost, figure
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.model.wanted_by import Source
 from slack.planner.objective.why_text import why_text
 from slack.planner.policy.scale import selector_of
-from slack.schema.conditions import Condition, is_trouble
+from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.placeholders.conditions import STALLED
 from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.runtime.conditions import Status, with_times
@@ -47,7 +47,7 @@ NOT_OBSERVED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class PolicyObservation:
     """What the operator knows of a policy beside its plan."""
 
     generation: int
@@ -56,7 +56,7 @@ class Observed:
     displaced_total: int
     displaced_since: str
     instant_start: str | None
-    extra: tuple[Condition, ...] = ()
+    extra: tuple[StatusCondition, ...] = ()
     """Conditions of the operator's own; one that replaces a condition of the plan has its type."""
     spared: Mapping[str, Any] | None = None
     """What slack spared on the last day, as it stands in the status."""
@@ -64,7 +64,7 @@ class Observed:
     """The form of the placeholders, as it stands in the status."""
 
 
-def cost_document(cost: Cost) -> dict[str, Any]:
+def cost_document(cost: PlanCost) -> dict[str, Any]:
     """Return what the plan costs as it stands in the status; figures have three digits, so that few writes say it."""
     money = {"currency": cost.currency} if cost.per_hour is not None and cost.currency else {}
     if cost.per_hour is not None and cost.per_month is not None:
@@ -99,7 +99,7 @@ def pair(vector: IntArray) -> str:
     return f"{format_rounded('cpu', int(vector[CPU]))}/{format_rounded('memory', int(vector[MEMORY]))}"
 
 
-def status_of(plan: PolicyPlan, observed: Observed, previous: Status, now: str) -> dict[str, Any]:
+def status_of(plan: PolicyPlan, observed: PolicyObservation, previous: Status, now: str) -> dict[str, Any]:
     """Build the whole status from a plan.
 
     Args:

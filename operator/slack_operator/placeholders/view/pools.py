@@ -39,7 +39,7 @@ class Pools:
         """A new list begins."""
         self._listed = set()
 
-    def apply(self, events: Sequence[tuple[EventType, wire.ActivationPool]]) -> None:
+    def apply(self, events: Sequence[tuple[EventType, wire.ActivationPoolObject]]) -> None:
         """Some events, in order."""
         news = False
         with self._lock:

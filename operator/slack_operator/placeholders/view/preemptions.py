@@ -17,7 +17,7 @@ import msgspec
 from slack.cluster.labels import LABEL_POD_GROUP
 from slack.cluster.tables.kind_table import unchecked_of
 from slack.cluster.unchecked import CLAIMS, Unchecked
-from slack.cluster.wire import ABSENT, Condition, Pod, PodSpec, PodStatus
+from slack.cluster.wire import ABSENT, ObjectCondition, Pod, PodSpec, PodStatus
 from slack_operator.placeholders.view.displaced import PREEMPTED
 from slack_operator.placeholders.view.hangs import Hang, Preemptor, hang_of
 
@@ -259,7 +259,7 @@ def _is_victim(status: PodStatus) -> bool:
     )
 
 
-def _conditions(status: PodStatus) -> Sequence[Condition]:
+def _conditions(status: PodStatus) -> Sequence[ObjectCondition]:
     return () if _WORTH_READING(status.conditions_json) is None else status.conditions
 
 

@@ -31,7 +31,7 @@ from slack_operator.runtime import watches
 from slack_operator.runtime.watches import STALE_SECONDS
 
 
-class Watches(watches.Watches):
+class OperatorWatches(watches.Watches):
     """The reflectors of one operator, which feed its view.
 
     ReplicaSets of our namespace are watched without a selector: one that has lost a label goes on being ours.
@@ -63,7 +63,7 @@ class Watches(watches.Watches):
         pools = Reflector(
             connection,
             resource_path(API_VERSION, ACTIVATION_POOLS),
-            wire.ActivationPool,
+            wire.ActivationPoolObject,
             view.pools,
             may_be_absent=True,
         )

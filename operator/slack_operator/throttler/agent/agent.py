@@ -22,7 +22,7 @@ from slack.supervision.supervisor import first_problem
 from slack.supervision.tasks import SupervisedTask
 from slack.supervision.threads import SupervisedThread
 from slack.throttler.decision import NodeThrottle
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.limits import SHORTEST_PAUSE_SECONDS, UNKNOWN_USAGE, Limits, Usage
 from slack.throttler.protocol import FromAgent, StartRequest, Welcome, Withdraw
 from slack.throttler.reports.messages import NodeReport
@@ -36,7 +36,7 @@ from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
-from slack_operator.throttler.agent.start_counts import StartCounts
+from slack_operator.throttler.agent.start_counts import CurrentStarts
 from slack_operator.throttler.agent.static_pods import FOLDER, PREFIX, StaticPods
 
 log = logging.getLogger(__name__)
@@ -74,11 +74,11 @@ class TickListener(Protocol):
     def on_turn(self, turn: TickOutcome, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
         """Take in what came of a turn."""
 
-    def show(self, shown: StartCounts) -> None:
+    def show(self, shown: CurrentStarts) -> None:
         """Take in what is there after it."""
 
 
-class Agent:
+class StartAgent:
     """The agent of one node. `start` and `stop` belong to whoever made it."""
 
     def __init__(
@@ -343,8 +343,8 @@ class Agent:
             self._telling.refused(pod, why, now)
         self._telling.flush(now)
 
-    def _standing(self, counts: Mapping[State, int]) -> StartCounts:
-        return StartCounts(
+    def _standing(self, counts: Mapping[StartState, int]) -> CurrentStarts:
+        return CurrentStarts(
             counts=counts,
             slots=self._desk.throttle.limits.slots,
             taken=self._desk.throttle.starting,
@@ -362,7 +362,7 @@ class Agent:
 class _Sink:
     """What the reflector calls, in its own thread."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: StartAgent) -> None:
         self._agent = agent
         self._seen: set[str] | None = None
 

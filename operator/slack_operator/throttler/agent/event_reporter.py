@@ -5,9 +5,9 @@ minute on the node. Nothing here waits for the API server: Events have a thread 
 """
 
 from collections import Counter
-from typing import Final, Protocol
+from typing import Final
 
-from slack.kube.events import EventKind, ObjectRef
+from slack.kube.events import EventKind, ObjectRef, RecordsEvents
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.reasons import DEPENDS_ON_REFUSED, START_FORCED, START_PERMIT_SKIPPED, START_TIMED_OUT
 
@@ -18,17 +18,10 @@ SUMMARY_SECONDS: Final = 60.0
 _TROUBLE = frozenset({START_PERMIT_SKIPPED, START_TIMED_OUT, DEPENDS_ON_REFUSED})
 
 
-class Recorder(Protocol):
-    """Where Events go."""
-
-    def record(self, regarding: ObjectRef, kind: EventKind, reason: str, message: str) -> None:
-        """Say something about an object; never waits."""
-
-
-class EventReporter:
+class StartEventReporter:
     """What one agent tells. `flush` and what is told belong to one thread."""
 
-    def __init__(self, recorder: Recorder, node: str) -> None:
+    def __init__(self, recorder: RecordsEvents, node: str) -> None:
         self._recorder = recorder
         self._node = node
         self._tokens, self._tokens_at = float(BURST), float("-inf")

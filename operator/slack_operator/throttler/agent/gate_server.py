@@ -17,7 +17,7 @@ from typing import Any, Final
 from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
 from slack.kube.paths import resource_path
-from slack.process.accepting import Acceptor, Bounds, listening_socket
+from slack.process.accepting import Acceptor, ClientBounds, listening_socket
 from slack.process.outages import Outages
 from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
@@ -171,7 +171,7 @@ class GateServer:
             reader = asyncio.StreamReader(limit=MAX_LINE_BYTES, loop=loop)
             return asyncio.StreamReaderProtocol(reader, self._serve, loop=loop)
 
-        bounds = Bounds(
+        bounds = ClientBounds(
             connections=MAX_CONNECTIONS,
             strangers=MAX_STRANGERS,
             request_seconds=HELLO_SECONDS,

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from slack.throttler import protocol
 from slack.throttler.decision import NodeThrottle
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.graph import InvalidGraph
 from slack.throttler.limits import UNKNOWN_USAGE, Usage
 from slack.throttler.model import Grant, Late, Waiting
 from slack.throttler.protocol import FromAgent
 from slack.throttler.queue import Key
-from slack_operator.throttler.agent.journal import Granted, Journal
-from slack_operator.throttler.agent.node_pods import ContainerStatus, NodePod, Seen, seen
+from slack_operator.throttler.agent.journal import Journal, JournalLine
+from slack_operator.throttler.agent.node_pods import KubeletContainerStatus, NodePod, Seen, seen
 
 GRACE_SECONDS = 5.0
 """After its start an agent grants nothing for so long: gates come back within that, and ask in their order."""
@@ -88,7 +88,7 @@ class GrantCoordinator:
         self.started: list[float] = []
         """How long those that became ready took from their grants; taken as those before."""
         self._journal = journal
-        self._kept: dict[tuple[str, str], Granted] = journal.read()
+        self._kept: dict[tuple[str, str], JournalLine] = journal.read()
         self._grants_from = now + GRACE_SECONDS
         self._began = now
         self._instances: dict[Key, _Instance] = {}
@@ -154,10 +154,10 @@ class GrantCoordinator:
     def standing(self, key: Key, now: float, usage: Usage) -> Waiting:
         """Say where a container stands that is known: why it waits, and until when."""
         instance, waiting = self._instances[key], self.throttle.waiting(key, now, usage)
-        if waiting.state not in (State.BLOCKED, State.PENDING):
+        if waiting.state not in (StartState.BLOCKED, StartState.PENDING):
             return waiting
         reason = waiting.reason or ("the agent has just begun" if now < self._grants_from else "")
-        state = waiting.state if instance.held else State.DOWNLOADING
+        state = waiting.state if instance.held else StartState.DOWNLOADING
         return replace(waiting, state=state, reason=reason)
 
     def forced(self, key: Key) -> bool:
@@ -217,7 +217,7 @@ class GrantCoordinator:
         if blind is not None and (instance is None or instance.granted is None):
             return protocol.Blind(container=container, reason=protocol.text(blind))
         if uid in self.bad:
-            return protocol.Wait(container=container, state=State.BLOCKED, reason=protocol.text(self.bad[uid]))
+            return protocol.Wait(container=container, state=StartState.BLOCKED, reason=protocol.text(self.bad[uid]))
         if instance is None:
             if uid in self._pods:
                 return protocol.RequestRefused(
@@ -302,7 +302,7 @@ class GrantCoordinator:
             self._recover(Key(uid, container.name), told.get(container.name), now)
         return True
 
-    def _recover(self, key: Key, status: ContainerStatus | None, now: float) -> None:
+    def _recover(self, key: Key, status: KubeletContainerStatus | None, now: float) -> None:
         """Find a grant again that an agent before this one gave and that was not used yet."""
         kept = self._kept.get(key)
         last = (status.container_id if status is not None else None) or ""
@@ -316,7 +316,9 @@ class GrantCoordinator:
         self.throttle.running(key, now, granted_at=instance.granted_at)
         instance.granted = Grant(key, 0, kept.at, None, forced=False, reason="granted before the agent began anew")
 
-    def _follow(self, key: Key, status: ContainerStatus, restart_policy: str | None, now: float) -> Iterator[FromAgent]:
+    def _follow(
+        self, key: Key, status: KubeletContainerStatus, restart_policy: str | None, now: float
+    ) -> Iterator[FromAgent]:
         instance = self._instances[key]
         what, container_id = seen(status, restart_policy), status.container_id or ""
         if what in (Seen.RUNNING, Seen.READY):

@@ -22,7 +22,7 @@ COMPACT_LINES = 32
 """A file of fewer lines is left as it is; a longer one until it is twice as long as it was rewritten last."""
 
 
-class Granted(msgspec.Struct, frozen=True, gc=False):
+class JournalLine(msgspec.Struct, frozen=True, gc=False):
     """One line."""
 
     boot: str
@@ -33,7 +33,7 @@ class Granted(msgspec.Struct, frozen=True, gc=False):
     at: float
 
 
-_DECODER = msgspec.json.Decoder(Granted)
+_DECODER = msgspec.json.Decoder(JournalLine)
 
 
 class Journal:
@@ -44,7 +44,7 @@ class Journal:
         self._boot = boot
         self._lines = self._kept_lines = 0
 
-    def read(self) -> dict[tuple[str, str], Granted]:
+    def read(self) -> dict[tuple[str, str], JournalLine]:
         """Return the newest grant of each container; nothing where there is no file that can be read."""
         try:
             if self._path.stat().st_size > MAX_BYTES:
@@ -52,7 +52,7 @@ class Journal:
             lines = self._path.read_bytes().split(b"\n")
         except OSError:
             return {}
-        found: dict[tuple[str, str], Granted] = {}
+        found: dict[tuple[str, str], JournalLine] = {}
         for line in filter(None, lines):
             self._lines += 1
             try:
@@ -69,7 +69,7 @@ class Journal:
         Raises:
             OSError: they are not written, and neither is a part of them.
         """
-        rows = [Granted(self._boot, *grant) for grant in grants]
+        rows = [JournalLine(self._boot, *grant) for grant in grants]
         # a line of its own first: whatever a torn write has left ends here
         data = b"\n" + b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

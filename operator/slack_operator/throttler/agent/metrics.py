@@ -9,7 +9,7 @@ from slack.process.reporting.posting import OUTCOMES
 from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.throttler.agent import metric_definitions
 from slack_operator.throttler.agent.grant_coordinator import TickOutcome
-from slack_operator.throttler.agent.start_counts import StartCounts
+from slack_operator.throttler.agent.start_counts import CurrentStarts
 
 _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 FIGURES = ("load1", "cpu", "cpu_pressure", "io_pressure")
@@ -62,7 +62,7 @@ class AgentMetrics(ProcessMetrics):
         for seconds in started:
             self._start.observe(seconds)
 
-    def show(self, shown: StartCounts) -> None:
+    def show(self, shown: CurrentStarts) -> None:
         """Set what is there now."""
         for state, count in shown.counts.items():
             self._containers.labels(state.value).set(count)

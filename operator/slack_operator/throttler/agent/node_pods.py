@@ -55,7 +55,7 @@ class _State(_Wire):
     terminated: _Reason | None = None
 
 
-class ContainerStatus(_Wire):
+class KubeletContainerStatus(_Wire):
     """A container as its kubelet tells it."""
 
     name: str = ""
@@ -67,7 +67,7 @@ class ContainerStatus(_Wire):
 
 class _Status(_Wire):
     phase: str = ""
-    container_statuses: list[ContainerStatus] | None = None
+    container_statuses: list[KubeletContainerStatus] | None = None
 
 
 class NodePod(_Wire):
@@ -111,7 +111,7 @@ class NodePod(_Wire):
         """Whether nothing of it starts any more."""
         return self.status is not None and self.status.phase in ("Succeeded", "Failed")
 
-    def statuses(self) -> list[ContainerStatus]:
+    def statuses(self) -> list[KubeletContainerStatus]:
         """Return what is known of its containers."""
         return (self.status.container_statuses if self.status is not None else None) or []
 
@@ -177,7 +177,7 @@ class Seen(Enum):
     """It has ended for good."""
 
 
-def seen(status: ContainerStatus, restart_policy: str | None) -> Seen:
+def seen(status: KubeletContainerStatus, restart_policy: str | None) -> Seen:
     """Say what a container's status means."""
     state = status.state or _State()
     if state.running is not None:

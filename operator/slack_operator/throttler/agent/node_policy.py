@@ -34,7 +34,7 @@ class _Meta(msgspec.Struct):
     labels: dict[str, str] | None = None
 
 
-class NodeRow(msgspec.Struct):
+class OwnNode(msgspec.Struct):
     """A node; decoded by the reflector."""
 
     metadata: _Meta
@@ -184,6 +184,6 @@ def reflectors(connection: Connection, node: str, policy: NodePolicy) -> tuple[R
         may_be_absent=True,
     )
     nodes = Reflector(
-        connection, resource_path("v1", "nodes"), NodeRow, _Rows(labels), field_selector=f"metadata.name={node}"
+        connection, resource_path("v1", "nodes"), OwnNode, _Rows(labels), field_selector=f"metadata.name={node}"
     )
     return policies, nodes

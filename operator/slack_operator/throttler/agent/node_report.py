@@ -5,13 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slack.throttler import protocol
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 from slack.throttler.limits import Usage
 from slack.throttler.reports.messages import MAX_CONTAINERS, MAX_LATE, ContainerRow, LatePod, NodeReport, Permit
 from slack_operator.throttler.agent.grant_coordinator import GrantCoordinator, TickOutcome
 from slack_operator.throttler.agent.node_policy import Applied
 
-_ORDER = (State.PENDING, State.STARTING, State.FAILED, State.BLOCKED, State.DOWNLOADING)
+_ORDER = (
+    StartState.PENDING,
+    StartState.STARTING,
+    StartState.FAILED,
+    StartState.BLOCKED,
+    StartState.DOWNLOADING,
+)
 """Who comes first where not all have room."""
 _MOST = (1 << 53) - 1
 
@@ -49,7 +55,7 @@ def report(
         _rows(desk, now, wall, usage), key=lambda row: (_ORDER.index(row.state), row.position, row.since, row.pod)
     )
     counts = desk.throttle.counts()
-    counts[State.BLOCKED] += sum(row.uid in desk.bad for row in rows)
+    counts[StartState.BLOCKED] += sum(row.uid in desk.bad for row in rows)
     return NodeReport(
         node=node,
         at=wall,
@@ -103,7 +109,7 @@ def _late_pods(desk: GrantCoordinator) -> Iterator[LatePod]:
 def _rows(desk: GrantCoordinator, now: float, wall: float, usage: Usage) -> Iterator[ContainerRow]:
     for key in desk.keys:
         waiting, pod = desk.standing(key, now, usage), desk.pod(key.pod)
-        if waiting.state is State.READY or pod is None:
+        if waiting.state is StartState.READY or pod is None:
             continue
         until = None if waiting.until is None else min(max(0.0, wall + waiting.until - now), float(_MOST))
         yield ContainerRow(
@@ -126,7 +132,7 @@ def _rows(desk: GrantCoordinator, now: float, wall: float, usage: Usage) -> Iter
                     pod=pod.metadata.name,
                     uid=uid,
                     container=name,
-                    state=State.BLOCKED,
+                    state=StartState.BLOCKED,
                     since=0.0,
                     reason=protocol.text(why),
                 )

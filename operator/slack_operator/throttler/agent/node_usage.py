@@ -43,7 +43,7 @@ class _Ticks(NamedTuple):
     total: int
 
 
-class NodeUsage:
+class NodeUsageReader:
     """The usage of one node; call `read`."""
 
     def __init__(self, proc: Path) -> None:

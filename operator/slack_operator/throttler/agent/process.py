@@ -32,11 +32,11 @@ from slack.throttler.reports.messages import NodeReport
 from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.watches import Watches
-from slack_operator.throttler.agent.agent import Agent
-from slack_operator.throttler.agent.event_reporter import EventReporter
+from slack_operator.throttler.agent.agent import StartAgent
+from slack_operator.throttler.agent.event_reporter import StartEventReporter
 from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_policy import Applied, NodePolicy, reflectors
-from slack_operator.throttler.agent.node_usage import NodeUsage
+from slack_operator.throttler.agent.node_usage import NodeUsageReader
 from slack_operator.throttler.agent.reporting import Reporting
 from slack_operator.throttler.agent.settings import ThrottlerAgentSettings
 from slack_operator.throttler.authority import authority_of
@@ -75,11 +75,11 @@ class ThrottlerAgent:
             self._connection, self._ended, retry=retrying(self._ended, deadline_seconds=WRITE_DEADLINE_SECONDS)
         )
         self._recorder = EventRecorder(writer, component=COMPONENT, instance=settings.node_name)
-        self._teller = EventReporter(self._recorder, settings.node_name)
-        self._usage = NodeUsage(settings.proc)
+        self._teller = StartEventReporter(self._recorder, settings.node_name)
+        self._usage = NodeUsageReader(settings.proc)
         self._heart = Heartbeat("the thread that follows certificates", HEALTHY_SECONDS)
         self._supervisor = Supervisor()
-        self.agent = Agent(
+        self.agent = StartAgent(
             self._connection,
             settings.node_name,
             settings.state_dir / JOURNAL,

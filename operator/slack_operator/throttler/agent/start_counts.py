@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slack.throttler.fsm import State
+from slack.throttler.fsm import StartState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartCounts:
+class CurrentStarts:
     """What is there now; metrics show it."""
 
-    counts: Mapping[State, int]
+    counts: Mapping[StartState, int]
     """Containers by state."""
     slots: int | None
     """None: no policy bounds them."""

@@ -61,7 +61,7 @@ class _Kind(msgspec.Struct):
     kind: str = ""
 
 
-class Request(msgspec.Struct, rename="camel"):
+class AdmissionRequest(msgspec.Struct, rename="camel"):
     """What the API server asks; only what is read."""
 
     uid: str
@@ -75,7 +75,7 @@ class Request(msgspec.Struct, rename="camel"):
 class _Review(msgspec.Struct, rename="camel"):
     api_version: str
     kind: str
-    request: Request
+    request: AdmissionRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class AdmissionRules:
 _DECODER = msgspec.json.Decoder(_Review)
 
 
-def read(body: bytes) -> Request:
+def read(body: bytes) -> AdmissionRequest:
     """Read a review.
 
     Raises:
@@ -112,7 +112,7 @@ def read(body: bytes) -> Request:
     return review.request
 
 
-def judged(request: Request, rules: AdmissionRules) -> tuple[Outcome, Json]:
+def judged(request: AdmissionRequest, rules: AdmissionRules) -> tuple[Outcome, Json]:
     """Return what becomes of a pod, and the review to answer with."""
     if not _is_new_pod(request) or request.namespace in rules.left_out:
         return Outcome.EXEMPT, _answer(request)
@@ -137,7 +137,7 @@ def judged(request: Request, rules: AdmissionRules) -> tuple[Outcome, Json]:
     return (Outcome.GATED if operations else Outcome.AS_IT_WAS), _answer(request, operations)
 
 
-def _is_new_pod(request: Request) -> bool:
+def _is_new_pod(request: AdmissionRequest) -> bool:
     kind = request.kind
     return request.operation == "CREATE" and not request.sub_resource and (kind.group, kind.kind) == ("", "Pod")
 
@@ -148,7 +148,7 @@ def _wanted(pod: Mapping[str, Any]) -> bool:
     return bool(annotations.get(ENABLED, "").lower() == "true")
 
 
-def _answer(request: Request, operations: list[Json] | None = None, *, warning: str | None = None) -> Json:
+def _answer(request: AdmissionRequest, operations: list[Json] | None = None, *, warning: str | None = None) -> Json:
     response: Json = {"uid": request.uid, "allowed": True}
     if operations:
         text = base64.b64encode(json.dumps(operations, separators=(",", ":")).encode()).decode()
@@ -158,7 +158,7 @@ def _answer(request: Request, operations: list[Json] | None = None, *, warning: 
     return {"apiVersion": REVIEW_VERSION, "kind": REVIEW_KIND, "response": response}
 
 
-def _refusal(request: Request, why: str) -> Json:
+def _refusal(request: AdmissionRequest, why: str) -> Json:
     status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": why[:_MOST_TEXT]}
     response = {"uid": request.uid, "allowed": False, "status": status}
     return {"apiVersion": REVIEW_VERSION, "kind": REVIEW_KIND, "response": response}

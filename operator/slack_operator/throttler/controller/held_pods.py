@@ -67,7 +67,7 @@ class PodRow(_Wire):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingPod:
     """A pod, and since when it is known."""
 
     pod: HeldPod
@@ -88,8 +88,8 @@ class HeldPods:
         self._on_news = on_news
         self._clock = clock
         self._lock = threading.Lock()
-        self._pods: dict[str, Waiting] = {}
-        self._fresh: dict[str, Waiting] | None = None
+        self._pods: dict[str, WaitingPod] = {}
+        self._fresh: dict[str, WaitingPod] | None = None
         self._by_node: dict[str, set[str]] = {}
 
     def begin(self) -> None:
@@ -111,7 +111,7 @@ class HeldPods:
                     continue
                 if known is None or known.pod != held:
                     self._forget(uid)
-                    known = Waiting(held, self._clock())
+                    known = WaitingPod(held, self._clock())
                     self._pods[uid] = known
                     self._by_node.setdefault(held.node, set()).add(uid)
                     news.add(held.node)
@@ -156,7 +156,7 @@ class HeldPods:
         with self._lock:
             return frozenset(self._by_node.get(node, ()))
 
-    def on(self, node: str) -> tuple[Waiting, ...]:
+    def on(self, node: str) -> tuple[WaitingPod, ...]:
         """Return those of a node."""
         with self._lock:
             return tuple(self._pods[uid] for uid in self._by_node.get(node, ()))

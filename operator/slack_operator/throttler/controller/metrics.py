@@ -17,7 +17,7 @@ EVICTED, EVICTION_NOT_NEEDED, EVICTION_BLOCKED, EVICTION_REFUSED, EVICTION_FAILE
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
 
-class ControllerMetrics(ProcessMetrics):
+class ThrottlerControllerMetrics(ProcessMetrics):
     """All of one controller."""
 
     def __init__(self) -> None:

@@ -10,11 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, KubeError
-from slack.kube.events import EventKind, ObjectRef
+from slack.kube.events import EventKind, ObjectRef, RecordsEvents
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.process.outages import Outages
@@ -50,13 +49,6 @@ TURN_SECONDS = 60.0
 """Without a turn that ended as it should the thread counts as stuck."""
 
 
-class Recorder(Protocol):
-    """Where Events go."""
-
-    def record(self, regarding: ObjectRef, kind: EventKind, reason: str, message: str) -> None:
-        """Say something about an object; never waits."""
-
-
 class Permits:
     """All of a cluster."""
 
@@ -64,7 +56,7 @@ class Permits:
         self,
         *,
         writer: Writer,
-        recorder: Recorder,
+        recorder: RecordsEvents,
         count: Callable[[str, int], None],
         may_write: Callable[[], bool],
         fail_open_after_seconds: Callable[[str], float],

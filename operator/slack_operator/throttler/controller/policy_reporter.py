@@ -7,12 +7,12 @@ cluster where nothing starts nothing is written.
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from slack.cluster.labels import API_VERSION
 from slack.kube.apply import Writer, refusal_text
 from slack.kube.errors import WRITE_FAILURES, is_another_object
-from slack.kube.events import EventKind, ObjectRef
+from slack.kube.events import EventKind, ObjectRef, RecordsEvents
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.schema.conditions import is_trouble
@@ -24,9 +24,9 @@ from slack_operator.runtime.desired import Desired, Entry
 from slack_operator.runtime.leading import NotLeading
 from slack_operator.runtime.write_retries import WriteRetries
 from slack_operator.throttler.controller import policy_status
-from slack_operator.throttler.controller.metrics import ControllerMetrics
+from slack_operator.throttler.controller.metrics import ThrottlerControllerMetrics
 from slack_operator.throttler.controller.node_labels import NodeLabels
-from slack_operator.throttler.controller.policy_status import Observed, figures, headline
+from slack_operator.throttler.controller.policy_status import ThrottleObservation, figures, headline
 from slack_operator.throttler.controller.starts import QUIET_SECONDS, Starts
 
 log = logging.getLogger(__name__)
@@ -35,13 +35,6 @@ SETTLE_SECONDS = 1.5 * QUIET_SECONDS
 """After so long every agent has had its turn to report, or is late."""
 HEADLINE_SECONDS, FIGURES_SECONDS, WAITS_SECONDS = 2.0, 5.0, 30.0
 """A policy's status is written at most so often: as a condition turns, as counts change, as somebody still waits."""
-
-
-class Recorder(Protocol):
-    """Where Events go."""
-
-    def record(self, regarding: ObjectRef, kind: EventKind, reason: str, message: str) -> None:
-        """Say something about an object; never waits."""
 
 
 class PolicyReporter:
@@ -54,8 +47,8 @@ class PolicyReporter:
         labels: NodeLabels,
         starts: Starts,
         writer: Writer,
-        recorder: Recorder,
-        metrics: ControllerMetrics,
+        recorder: RecordsEvents,
+        metrics: ThrottlerControllerMetrics,
         may_write: Callable[[], bool],
         stale: Callable[[], str | None],
         sees_nodes: Callable[[], bool],
@@ -126,7 +119,7 @@ class PolicyReporter:
                 totals = total((heard[name][0] for name in those), now)
                 silent = (mine & heard.keys()) - those
                 lost = assigned.lost.get(entry.name, {})
-                self._report(entry, Observed(entry.policy, mine, those, silent, totals, lost), now)
+                self._report(entry, ThrottleObservation(entry.policy, mine, those, silent, totals, lost), now)
         known = {entry.uid for entry in entries}
         self._written = {uid: written for uid, written in self._written.items() if uid in known}
         self._retries.keep_only(known)
@@ -137,7 +130,7 @@ class PolicyReporter:
         self._settled = self._settled or waited >= SETTLE_SECONDS or (bool(heard) and self._labels.names <= heard)
         return self._settled
 
-    def _report(self, entry: Entry[ThrottlePolicy], observed: Observed | None, now: float) -> None:
+    def _report(self, entry: Entry[ThrottlePolicy], observed: ThrottleObservation | None, now: float) -> None:
         written = self._written.get(entry.uid)
         previous, at = written if written is not None else (entry.status, float("-inf"))
         text = rfc3339(self._wall())

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from slack.schema.conditions import Condition
+from slack.schema.conditions import StatusCondition
 from slack.throttler.config import ThrottlePolicy
-from slack.throttler.fsm import State
-from slack.throttler.reports.summary import Totals
+from slack.throttler.fsm import StartState
+from slack.throttler.reports.summary import PolicyTotals
 from slack_operator.runtime.conditions import Status, with_conditions, with_times
 
 READY: Final = "Ready"
@@ -18,7 +18,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ThrottleObservation:
     """What a policy's status is made of."""
 
     policy: ThrottlePolicy
@@ -26,12 +26,12 @@ class Observed:
     reporting: frozenset[str]
     silent: frozenset[str]
     """Nodes whose agent has reported, and does not any more."""
-    totals: Totals
+    totals: PolicyTotals
     lost_to: Mapping[str, str] = field(default_factory=dict)
     """Nodes that it selects and an older policy has, with that one's name."""
 
 
-def status_of(observed: Observed, previous: Status, now: str) -> dict[str, Any]:
+def status_of(observed: ThrottleObservation, previous: Status, now: str) -> dict[str, Any]:
     """Build the whole status.
 
     Args:
@@ -44,7 +44,7 @@ def status_of(observed: Observed, previous: Status, now: str) -> dict[str, Any]:
     return {
         "observedGeneration": generation,
         "nodes": {"selected": selected, "reporting": reporting, "silent": selected - reporting},
-        **{state.value: totals.counts[state] for state in State},
+        **{state.value: totals.counts[state] for state in StartState},
         "forced": totals.forced,
         "opened": totals.opened,
         "longestWaitSeconds": int(totals.longest_wait_seconds),
@@ -55,30 +55,32 @@ def status_of(observed: Observed, previous: Status, now: str) -> dict[str, Any]:
 def invalid(problems: Sequence[str], generation: int, previous: Status, now: str) -> dict[str, Any]:
     """Return the status of a policy that cannot be read; the rest of it stays, as agents go by the last good spec."""
     used = "; agents that knew it go by the last good spec" if previous.get("nodes") else "; no node goes by it"
-    condition = Condition(READY, False, "InvalidSpec", "; ".join(problems) + used)
+    condition = StatusCondition(READY, False, "InvalidSpec", "; ".join(problems) + used)
     return with_conditions(previous, [condition], generation, now, each=True)
 
 
-def _conditions(observed: Observed) -> list[Condition]:
+def _conditions(observed: ThrottleObservation) -> list[StatusCondition]:
     selected, reporting, silent = len(observed.selected), len(observed.reporting), len(observed.silent)
     never = sorted(observed.selected - observed.reporting - observed.silent)
-    ready = Condition(READY, True, "StartsReported", f"the agents of {_nodes(reporting)} report")
+    ready = StatusCondition(READY, True, "StartsReported", f"the agents of {_nodes(reporting)} report")
     if not selected:
-        ready = Condition(READY, True, "NoNodeSelected", "no node has the policy now")
+        ready = StatusCondition(READY, True, "NoNodeSelected", "no node has the policy now")
     elif not reporting:
         text = f"of {_nodes(selected)} no agent reports: is the DaemonSet of the throttler's agents running?"
-        ready = Condition(READY, False, "NoAgentReports", text)
+        ready = StatusCondition(READY, False, "NoAgentReports", text)
     elif never:
-        ready = Condition(READY, True, "StartsReported", f"{ready.message}; there was never one on {_some(never)}")
+        ready = StatusCondition(
+            READY, True, "StartsReported", f"{ready.message}; there was never one on {_some(never)}"
+        )
     lost = observed.lost_to
-    overlap = Condition(OVERLAPPING, False, "NodesOfItsOwn", "no older policy has nodes that this one selects")
+    overlap = StatusCondition(OVERLAPPING, False, "NodesOfItsOwn", "no older policy has nodes that this one selects")
     if lost:
         older = ", ".join(sorted(set(lost.values())))
         text = f"{_some(sorted(lost))} {'belongs' if len(lost) == 1 else 'belong'} to the older policy {older}"
-        overlap = Condition(OVERLAPPING, True, "OlderPolicyChosen", text)
-    quiet = Condition(NODES_SILENT, False, "AgentsHeard", "every agent that has reported still does")
+        overlap = StatusCondition(OVERLAPPING, True, "OlderPolicyChosen", text)
+    quiet = StatusCondition(NODES_SILENT, False, "AgentsHeard", "every agent that has reported still does")
     if silent:
-        quiet = Condition(
+        quiet = StatusCondition(
             NODES_SILENT, True, "AgentsSilent", f"no report any more from {_some(sorted(observed.silent))}"
         )
     return [ready, overlap, quiet]
@@ -104,5 +106,5 @@ def headline(status: Status) -> object:
 
 def figures(status: Status) -> object:
     """Return what is written within seconds when it changes."""
-    names = ("nodes", *(state.value for state in State), "forced", "opened")
+    names = ("nodes", *(state.value for state in StartState), "forced", "opened")
     return [status.get(name) for name in names]

@@ -38,7 +38,7 @@ from slack_operator.throttler.controller import held_pods
 from slack_operator.throttler.controller.admission import NEVER, AdmissionRules
 from slack_operator.throttler.controller.env_files import EnvFiles
 from slack_operator.throttler.controller.late_pods import LatePods
-from slack_operator.throttler.controller.metrics import ControllerMetrics
+from slack_operator.throttler.controller.metrics import ThrottlerControllerMetrics
 from slack_operator.throttler.controller.node_labels import NodeLabels, NodeRow, reflector
 from slack_operator.throttler.controller.permits import Permits
 from slack_operator.throttler.controller.policy_reporter import PolicyReporter
@@ -119,7 +119,7 @@ def build(settings: ThrottlerControllerSettings, stopping: Stopping) -> Process:
     Raises:
         CannotStart: a certificate or the connection is not as it must be.
     """
-    metrics = ControllerMetrics()
+    metrics = ThrottlerControllerMetrics()
     files = settings.tls_cert_file, settings.tls_key_file, settings.webhook_client_ca_file
     certificate = Certificate.from_files(*files)
     tls = None if certificate is None else certificate.context
@@ -176,7 +176,10 @@ def _injection(settings: ThrottlerControllerSettings, connection: Connection) ->
 
 
 def _webhook(
-    settings: ThrottlerControllerSettings, injection: Injection, metrics: ControllerMetrics, tls: ssl.SSLContext | None
+    settings: ThrottlerControllerSettings,
+    injection: Injection,
+    metrics: ThrottlerControllerMetrics,
+    tls: ssl.SSLContext | None,
 ) -> Webhook:
     return Webhook(
         *host_port(settings.webhook_listen), rules=lambda: injection.rules, on_admission=metrics.on_admission, tls=tls
@@ -185,7 +188,7 @@ def _webhook(
 
 def _reporter(
     context: ProcessContext,
-    metrics: ControllerMetrics,
+    metrics: ThrottlerControllerMetrics,
     desired: Desired[ThrottlePolicy],
     labels: NodeLabels,
     starts: Starts,
@@ -216,7 +219,7 @@ def _servers(settings: ThrottlerControllerSettings, webhook: Webhook, receiver: 
 def _permits(
     settings: ThrottlerControllerSettings,
     context: ProcessContext,
-    metrics: ControllerMetrics,
+    metrics: ThrottlerControllerMetrics,
     starts: Callable[[], Starts],
     desired: Desired[ThrottlePolicy],
     labels: NodeLabels,
@@ -243,7 +246,7 @@ def _permits(
 def _late_pods(
     settings: ThrottlerControllerSettings,
     context: ProcessContext,
-    metrics: ControllerMetrics,
+    metrics: ThrottlerControllerMetrics,
     desired: Desired[ThrottlePolicy],
     labels: NodeLabels,
     *,

@@ -27,7 +27,7 @@ _TLS = NoValue("the Secret of throttler.tls.secretName, or the chart's own, wher
 _AGENTS = NoValue("the release's own agents")
 
 
-class Backend(StrEnum):
+class PermitBackend(StrEnum):
     """Where permits are, in the words of the throttler's core."""
 
     FILE = "file"
@@ -98,9 +98,9 @@ class ThrottlerControllerSettings(LeadingSettings, TlsSettings):
         metavar="DURATION",
         chart=NoValue("one that suits every cluster"),
     )
-    backend: Backend = setting(
-        Backend.FILE,
-        choice(Backend),
+    backend: PermitBackend = setting(
+        PermitBackend.FILE,
+        choice(PermitBackend),
         "Place of permits: file (in the pod; Kubernetes 1.35 and newer) or configmap.",
         metavar="BACKEND",
         chart="throttler.backend",
@@ -207,5 +207,5 @@ class ThrottlerControllerSettings(LeadingSettings, TlsSettings):
                 more = f"--gate-requests: {kind}={amount} is more than --gate-limits {kind}={limits[kind]}"
                 yield f"{more}: no pod would be made"
         for name in ("gate_image", "agent_ca_file"):
-            if self.backend is Backend.FILE and getattr(self, name) is None:
+            if self.backend is PermitBackend.FILE and getattr(self, name) is None:
                 yield f"{flag(name)}: needed: it goes into every gate"

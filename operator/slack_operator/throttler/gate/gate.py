@@ -12,7 +12,7 @@ import sys
 import time
 
 from slack_operator.throttler.gate.agent_link import CONNECT_SECONDS, AgentLink, LinkDown, is_authority
-from slack_operator.throttler.gate.permits import Permits
+from slack_operator.throttler.gate.permits import PermitFiles
 from slack_operator.throttler.gate.probe_server import ProbeServer
 from slack_operator.throttler.gate.settings import GateSettings
 
@@ -47,7 +47,7 @@ class Gate:
             OSError: the doorbell's address is taken.
         """
         self._settings = settings
-        self._permits = Permits(settings.folder, settings.containers)
+        self._permits = PermitFiles(settings.folder, settings.containers)
         self._doorbell = ProbeServer(settings.doorbell_host, settings.doorbell_port)
         self._link: AgentLink | None = None
         self._waiting = set(settings.containers) - self._permits.given()

@@ -21,7 +21,7 @@ def file_name(container: str) -> str:
     return f"{container}.env"
 
 
-class Permits:
+class PermitFiles:
     """The files of one pod. A write that fails is an error of the caller; nothing is half written."""
 
     def __init__(self, folder: str, containers: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from slack.audit.api.messages import BurstOrder
-from slack.audit.findings.sample import Level, Sample, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget, Sample
 from slack_operator.auditor.agent.burst_writer import GRACE_SECONDS, STATE_FILE, BurstFiles, BurstWriter
 
 ORDER = BurstOrder(pod_uid="1", container_id="api", burst_us=20_000, seconds=900)
@@ -31,7 +31,7 @@ class Node:
             (top / "cgroup.controllers").write_text("cpu memory\n")
         self.file = self.directory / ("cpu.cfs_burst_us" if version == "v1" else "cpu.max.burst")
         self.file.write_text("0\n")
-        target = Target(Level.CONTAINER, "/kubepods/pod1/api", pod_uid="1", container_id="api")
+        target = CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod1/api", pod_uid="1", container_id="api")
         self.sample = Sample(target, 0.0, 50_000, 100_000, 0, 0, 0)
         self.restart()
 
@@ -264,7 +264,7 @@ def test_on_a_real_kernel_a_burst_comes_and_goes_and_keeps_the_limit_from_being_
 ) -> None:
     quota, burst = real / "cpu.cfs_quota_us", real / "cpu.cfs_burst_us"
     quota.write_text("50000")
-    target = Target(Level.CONTAINER, f"/{real.name}", pod_uid="1", container_id="api")
+    target = CgroupTarget(CgroupLevel.CONTAINER, f"/{real.name}", pod_uid="1", container_id="api")
     sample = Sample(target, 0.0, 50_000, 100_000, 0, 0, 0)
     counts: list[str] = []
     writer = BurstWriter(BurstFiles(Path("/")), tmp_path, clock=lambda: 0.0, count=counts.append)

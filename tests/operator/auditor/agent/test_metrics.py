@@ -6,25 +6,25 @@ import pytest
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from slack.audit.findings.sample import Level, NodeFacts, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget
 from slack.audit.findings.throttling import judge
-from slack.audit.findings.window import State, Window
+from slack.audit.findings.window import Window, WindowState
 from slack.audit.kernel.quota_bugs import kernel_verdict
 from slack_operator.auditor import metric_definitions
-from slack_operator.auditor.agent.metrics import Scrape, Totals, registry
+from slack_operator.auditor.agent.metrics import AgentFigures, AgentTotals, registry
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-NODES = {"": NodeFacts(4)}
-API = Target(Level.CONTAINER, "/kubepods/pod1/c1", pod_uid="1", container_id="c1" * 32)
+NODES = {"": CgroupNodeFacts(4)}
+API = CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod1/c1", pod_uid="1", container_id="c1" * 32)
 
 
-def window(target: Target, state: State = State.MEASURED, throttled: int = 1500) -> Window:
+def window(target: CgroupTarget, state: WindowState = WindowState.MEASURED, throttled: int = 1500) -> Window:
     """300 s of a container at 0.2 cores, half of its periods throttled for 80 ms on one CPU."""
     return Window(target, state, 300.0, 20_000, 100_000, False, 3000, throttled, throttled * 80_000_000, 55_000_000_000)
 
 
-def scraped(look: Scrape, totals: Totals | None = None) -> Series:
-    text = generate_latest(registry(lambda: look, totals or Totals(writes_bursts=True))).decode()
+def scraped(look: AgentFigures, totals: AgentTotals | None = None) -> Series:
+    text = generate_latest(registry(lambda: look, totals or AgentTotals(writes_bursts=True))).decode()
     found: Series = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -34,8 +34,8 @@ def scraped(look: Scrape, totals: Totals | None = None) -> Series:
     return found
 
 
-def of(*windows: Window) -> Scrape:
-    return Scrape(findings=judge(windows, NODES))
+def of(*windows: Window) -> AgentFigures:
+    return AgentFigures(findings=judge(windows, NODES))
 
 
 def named(series: Series, name: str) -> dict[tuple[tuple[str, str], ...], float]:
@@ -43,7 +43,7 @@ def named(series: Series, name: str) -> dict[tuple[tuple[str, str], ...], float]
 
 
 def test_a_throttled_container_has_both_numbers_and_the_stop() -> None:
-    target = Target(Level.CONTAINER, API.path, "", "1", API.container_id, "shop", "api-0", "api")
+    target = CgroupTarget(CgroupLevel.CONTAINER, API.path, "", "1", API.container_id, "shop", "api-0", "api")
     series = scraped(of(window(target)))
     labels = tuple(
         sorted({"level": "container", "namespace": "shop", "pod": "api-0", "container": "api", "window": "5m"}.items())
@@ -57,13 +57,13 @@ def test_a_throttled_container_has_both_numbers_and_the_stop() -> None:
 
 
 def test_the_neighbours_share_is_of_every_container_whose_pressure_is_known() -> None:
-    free = Target(Level.CONTAINER, "/kubepods/pod2/c2", "", "2", "c2" * 32, "shop", "web-0", "web")
-    old = Target(Level.CONTAINER, "/kubepods/pod3/c3", "", "3", "c3" * 32, "shop", "old-0", "old")
+    free = CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod2/c2", "", "2", "c2" * 32, "shop", "web-0", "web")
+    old = CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod3/c3", "", "3", "c3" * 32, "shop", "old-0", "old")
     series = scraped(
         of(
             replace(window(API), waiting_ns=180 * 10**9, stalled_ns=150 * 10**9),
-            Window(free, State.NO_LIMIT, 300.0, None, 100_000, waiting_ns=120 * 10**9, stalled_ns=90 * 10**9),
-            Window(old, State.NO_LIMIT, 300.0, None, 100_000, waiting_ns=120 * 10**9),
+            Window(free, WindowState.NO_LIMIT, 300.0, None, 100_000, waiting_ns=120 * 10**9, stalled_ns=90 * 10**9),
+            Window(old, WindowState.NO_LIMIT, 300.0, None, 100_000, waiting_ns=120 * 10**9),
         )
     )
     shares = {dict(row)["container"]: value for row, value in named(series, "slack_audit_neighbours_ratio").items()}
@@ -74,9 +74,9 @@ def test_the_neighbours_share_is_of_every_container_whose_pressure_is_known() ->
 
 def test_a_container_that_was_not_throttled_has_zeros_and_one_that_cannot_be_judged_has_none() -> None:
     others = [
-        window(Target(Level.CONTAINER, f"/kubepods/pod{i}/x", pod_uid=f"{i}", container_id="x"), state)
-        for i, state in enumerate(State)
-        if state is not State.MEASURED
+        window(CgroupTarget(CgroupLevel.CONTAINER, f"/kubepods/pod{i}/x", pod_uid=f"{i}", container_id="x"), state)
+        for i, state in enumerate(WindowState)
+        if state is not WindowState.MEASURED
     ]
     series = named(scraped(of(window(API, throttled=0), *others)), "slack_audit_time_lost_ratio")
     assert list(series.values()) == [0.0]
@@ -84,7 +84,7 @@ def test_a_container_that_was_not_throttled_has_zeros_and_one_that_cannot_be_jud
 
 def test_a_restarted_container_of_the_same_name_is_one_series_with_the_worse_figures() -> None:
     twins = [
-        Target(Level.CONTAINER, f"/kubepods/pod1/{letter}", "", "1", letter * 64, "shop", "api-0", "api")
+        CgroupTarget(CgroupLevel.CONTAINER, f"/kubepods/pod1/{letter}", "", "1", letter * 64, "shop", "api-0", "api")
         for letter in "ab"
     ]
     series = named(
@@ -94,8 +94,11 @@ def test_a_restarted_container_of_the_same_name_is_one_series_with_the_worse_fig
 
 
 def test_levels_above_the_pods_are_told_apart_by_their_paths_and_bytes_that_are_no_text_do_no_harm() -> None:
-    targets = [Target(Level.QOS, "/kubepods/burstable"), Target(Level.QOS, "/kubepods/besteffort")]
-    odd = Target(Level.OTHER, "/\udcff.slice")
+    targets = [
+        CgroupTarget(CgroupLevel.QOS, "/kubepods/burstable"),
+        CgroupTarget(CgroupLevel.QOS, "/kubepods/besteffort"),
+    ]
+    odd = CgroupTarget(CgroupLevel.OTHER, "/\udcff.slice")
     series = named(scraped(of(*[window(target) for target in (*targets, odd)])), "slack_audit_limit_cores")
     assert {dict(labels)["container"] for labels in series} == {
         "/kubepods/burstable",
@@ -105,15 +108,15 @@ def test_levels_above_the_pods_are_told_apart_by_their_paths_and_bytes_that_are_
 
 
 def test_every_family_is_declared_and_every_declared_family_is_there() -> None:
-    look = Scrape(
+    look = AgentFigures(
         findings=judge([replace(window(API), waiting_ns=60 * 10**9, stalled_ns=50 * 10**9)], NODES),
-        states={State.MEASURED: 1},
+        states={WindowState.MEASURED: 1},
         cpus=4,
         use_cores=1.5,
         verdict=kernel_verdict("5.3.0"),
         pressure_seconds=12.5,
     )
-    text = generate_latest(registry(lambda: look, Totals(writes_bursts=True))).decode()
+    text = generate_latest(registry(lambda: look, AgentTotals(writes_bursts=True))).decode()
     found = {
         (family.name + ("_total" if family.type == "counter" else ""), family.type, family.documentation)
         for family in text_string_to_metric_families(text)
@@ -128,17 +131,17 @@ def test_every_family_is_declared_and_every_declared_family_is_there() -> None:
 
 
 def test_a_kernel_that_the_table_does_not_know_has_no_verdict() -> None:
-    assert named(scraped(Scrape(verdict=kernel_verdict("4.19.0-6-amd64"))), "slack_audit_kernel_affected") == {}
-    affected = named(scraped(Scrape(verdict=kernel_verdict("5.3.0"))), "slack_audit_kernel_affected")
+    assert named(scraped(AgentFigures(verdict=kernel_verdict("4.19.0-6-amd64"))), "slack_audit_kernel_affected") == {}
+    affected = named(scraped(AgentFigures(verdict=kernel_verdict("5.3.0"))), "slack_audit_kernel_affected")
     assert affected == {(("bug", "clock drift"),): 0.0, (("bug", "slice expiry"),): 1.0}
-    fixed = named(scraped(Scrape(verdict=kernel_verdict("6.1.0"))), "slack_audit_kernel_affected")
+    fixed = named(scraped(AgentFigures(verdict=kernel_verdict("6.1.0"))), "slack_audit_kernel_affected")
     assert set(fixed.values()) == {0.0}
 
 
 def test_counters_begin_at_zero_so_that_rates_see_the_first_event() -> None:
-    series = scraped(Scrape())
+    series = scraped(AgentFigures())
     assert named(series, "slack_audit_reports_total") == {
         (("outcome", outcome),): 0.0 for outcome in ("sent", "refused", "failed")
     }
     assert len(named(series, "slack_audit_read_troubles_total")) == 5
-    assert named(scraped(Scrape(), Totals(writes_bursts=False)), "slack_audit_burst_writes_total") == {}
+    assert named(scraped(AgentFigures(), AgentTotals(writes_bursts=False)), "slack_audit_burst_writes_total") == {}

@@ -3,7 +3,7 @@
 import pytest
 
 from slack.audit.api.messages import PodName
-from slack.audit.findings.sample import Level, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupTarget
 from slack_operator.auditor.agent.names import ASK_AGAIN_SECONDS, NameBook, shown
 
 
@@ -25,9 +25,11 @@ def book(clock: Clock) -> NameBook:
     return NameBook(clock)
 
 
-POD = Target(Level.POD, "/kubepods/pod1", pod_uid="1")
-API = Target(Level.CONTAINER, "/kubepods/pod1/aaaabbbbccccdddd", pod_uid="1", container_id="aaaabbbbccccdddd")
-SANDBOX = Target(Level.CONTAINER, "/kubepods/pod1/ffff", pod_uid="1", container_id="ffff")
+POD = CgroupTarget(CgroupLevel.POD, "/kubepods/pod1", pod_uid="1")
+API = CgroupTarget(
+    CgroupLevel.CONTAINER, "/kubepods/pod1/aaaabbbbccccdddd", pod_uid="1", container_id="aaaabbbbccccdddd"
+)
+SANDBOX = CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod1/ffff", pod_uid="1", container_id="ffff")
 SHOP = PodName(namespace="shop", name="api-0", containers={API.container_id: "api"})
 
 
@@ -45,7 +47,7 @@ def test_a_pod_is_asked_for_until_somebody_knows_it(book: NameBook) -> None:
 def test_a_container_that_started_later_is_asked_for_at_once(book: NameBook) -> None:
     book.see([POD, API])
     book.take({"1": SHOP}, ["1"])
-    book.see([POD, API, Target(Level.CONTAINER, "/kubepods/pod1/b", pod_uid="1", container_id="b")])
+    book.see([POD, API, CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod1/b", pod_uid="1", container_id="b")])
     assert book.unnamed() == ("1",)
 
 
@@ -70,11 +72,11 @@ def test_names_go_with_their_cgroups(book: NameBook) -> None:
 def test_an_answer_about_what_has_gone_or_was_never_here_is_not_kept(book: NameBook) -> None:
     book.see([POD])
     book.take({"2": SHOP}, ["2"])
-    book.see([POD, Target(Level.POD, "/kubepods/pod2", pod_uid="2")])
+    book.see([POD, CgroupTarget(CgroupLevel.POD, "/kubepods/pod2", pod_uid="2")])
     assert book.unnamed() == ("1", "2")
 
 
 def test_without_names_ids_and_paths_stand_for_them() -> None:
     assert shown(API) == ("", "1", "aaaabbbbcccc")
-    assert shown(Target(Level.QOS, "/kubepods/burstable")) == ("", "", "/kubepods/burstable")
-    assert shown(Target(Level.OTHER, "/system.slice/a.service")) == ("", "", "/system.slice/a.service")
+    assert shown(CgroupTarget(CgroupLevel.QOS, "/kubepods/burstable")) == ("", "", "/kubepods/burstable")
+    assert shown(CgroupTarget(CgroupLevel.OTHER, "/system.slice/a.service")) == ("", "", "/system.slice/a.service")

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from slack.audit.api.messages import BurstOrder, ControllerAnswer, PodName
-from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, ReadError, Sample, Sampled
 from slack.process.stopping import Stopping
 from slack_operator.auditor.agent.observation import cpu_pressure_seconds
-from slack_operator.auditor.agent.process import HEALTHY_SECONDS, Agent
+from slack_operator.auditor.agent.process import HEALTHY_SECONDS, AuditAgent
 from slack_operator.auditor.agent.settings import AgentSettings
 
 UID = "4c1f7a30-8b1e-4f0e-9d53-0a4ad5b7f0aa"
@@ -76,12 +76,12 @@ def node(tmp_path: Path) -> Node:
 
 
 @contextmanager
-def agent_on(node: Node, clock: Clock, **settings: object) -> Iterator[Agent]:
+def agent_on(node: Node, clock: Clock, **settings: object) -> Iterator[AuditAgent]:
     chosen = replace(
         AgentSettings(node="worker-1", root=node.root, listen="127.0.0.1:0", state_dir=node.root / "state"),
         **settings,  # type: ignore[arg-type]  # settings by name, of many types
     )
-    agent = Agent(chosen, Stopping(), clock=clock, wall=lambda: 1_700_000_000.0)
+    agent = AuditAgent(chosen, Stopping(), clock=clock, wall=lambda: 1_700_000_000.0)
     agent.start()
     try:
         yield agent
@@ -104,7 +104,7 @@ def burst_of(node: Node) -> int:
     return int((node.container / "cpu.cfs_burst_us").read_text().split()[0])
 
 
-def sampled_for(agent: Agent, node: Node, clock: Clock, seconds: int) -> None:
+def sampled_for(agent: AuditAgent, node: Node, clock: Clock, seconds: int) -> None:
     for _ in range(0, seconds, 10):
         agent.tick()
         clock.now += 10
@@ -185,7 +185,7 @@ def test_it_is_ready_when_it_has_seen_cgroups_and_not_while_the_tree_is_away(nod
 def test_it_starts_where_there_is_no_tree_yet_and_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    agent = Agent(AgentSettings(root=tmp_path, listen="127.0.0.1:0"), Stopping(), clock=Clock())
+    agent = AuditAgent(AgentSettings(root=tmp_path, listen="127.0.0.1:0"), Stopping(), clock=Clock())
     agent.tick()
     agent.tick()
     assert sum(message.startswith("cannot sample: no cgroup cpu controller under") for message in caplog.messages) == 1
@@ -261,13 +261,15 @@ def test_the_source_may_be_slow_without_samples_piling_up() -> None:
             clock.now += 35.0
             if self.calls == 3:
                 stopping.request("enough")
-            return Sampled((Sample(Target(Level.NODE, "/"), clock.now, None, 0, 0, 0, 0),), {"": NodeFacts(1)})
+            return Sampled(
+                (Sample(CgroupTarget(CgroupLevel.NODE, "/"), clock.now, None, 0, 0, 0, 0),), {"": CgroupNodeFacts(1)}
+            )
 
         def close(self) -> None:
             self.calls = -1
 
     clock, stopping, slow = Clock(), Stopping(), Slow()
-    agent = Agent(AgentSettings(listen="127.0.0.1:0"), stopping, source=slow, clock=clock)
+    agent = AuditAgent(AgentSettings(listen="127.0.0.1:0"), stopping, source=slow, clock=clock)
     thread = threading.Thread(target=agent.run)
     thread.start()
     thread.join(10)

@@ -16,8 +16,8 @@ import pytest
 from e2e.harness.cluster.certificates import Authority
 from slack.audit.api import messages as wire
 from slack.audit.api.encoding import decode_report, encode
-from slack.audit.api.messages import ControllerAnswer, NodeReport, PodName, Row, WindowReport
-from slack.audit.findings.sample import Level
+from slack.audit.api.messages import AgentReport, ControllerAnswer, PodName, Row, WindowReport
+from slack.audit.findings.sample import CgroupLevel
 from slack.process.outages import Outages
 from slack.process.reporting import posting
 from slack.process.reporting.packing import unpack
@@ -26,10 +26,10 @@ from slack.process.reporting.pushing import Pusher
 from slack_operator.auditor.agent import reporter
 from slack_operator.auditor.agent.reporter import Controller
 
-REPORT = NodeReport(node="node-1")
-LARGE = NodeReport(
+REPORT = AgentReport(node="node-1")
+LARGE = AgentReport(
     node="node-1",
-    windows={"5m": WindowReport(rows=tuple(Row(level=Level.POD, path=f"/kubepods/pod{i}") for i in range(500)))},
+    windows={"5m": WindowReport(rows=tuple(Row(level=CgroupLevel.POD, path=f"/kubepods/pod{i}") for i in range(500)))},
 )
 ANSWER = ControllerAnswer(names={"1": PodName(namespace="shop", name="api-0")})
 
@@ -45,7 +45,7 @@ class Fake:
     tokens: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     encodings: list[str] = field(default_factory=list)
-    reports: list[NodeReport] = field(default_factory=list)
+    reports: list[AgentReport] = field(default_factory=list)
 
 
 def served(fake: Fake, context: ssl.SSLContext | None = None) -> http.server.HTTPServer:
@@ -91,7 +91,7 @@ def token(tmp_path: Path) -> Path:
     return file
 
 
-def refusal(controller: Controller, report: NodeReport = REPORT) -> NotSent:
+def refusal(controller: Controller, report: AgentReport = REPORT) -> NotSent:
     with pytest.raises(NotSent) as caught:
         controller.send(report)
     assert "first-secret" not in str(caught.value)
@@ -221,7 +221,7 @@ class Line:
     def __init__(self, *answers: ControllerAnswer | NotSent) -> None:
         self.answers = list(answers)
         self.made = 0
-        self.sent: list[NodeReport] = []
+        self.sent: list[AgentReport] = []
         self.taken: list[ControllerAnswer] = []
         self.outcomes: list[str] = []
         self.pusher = Pusher(
@@ -233,11 +233,11 @@ class Line:
             spread=lambda _, most: most,
         )
 
-    def make(self) -> NodeReport:
+    def make(self) -> AgentReport:
         self.made += 1
-        return NodeReport(node="n", at_unix=float(self.made))
+        return AgentReport(node="n", at_unix=float(self.made))
 
-    def send(self, report: NodeReport) -> ControllerAnswer:
+    def send(self, report: AgentReport) -> ControllerAnswer:
         self.sent.append(report)
         answer = self.answers.pop(0)
         if isinstance(answer, NotSent):

@@ -12,16 +12,16 @@ from slack.audit.api.report import NamespaceFindings
 from slack.audit.api.report import report as document_of
 from slack.audit.enforcement.raised_limits import FormerLimit, read_former, write_former
 from slack.audit.findings.finding import Thresholds
-from slack.audit.sources.node_objects import Node
-from slack.audit.sources.pod_objects import Metadata, decode_pods
+from slack.audit.sources.node_objects import AuditedNode
+from slack.audit.sources.pod_objects import AuditedMetadata, decode_pods
 from slack.kube.errors import ApiError
 from slack_operator.auditor.controller.aggregation import Criteria
 from slack_operator.auditor.controller.cluster_view import ReportObject, _Meta
 from slack_operator.auditor.controller.enforcer import Enforcer
-from slack_operator.auditor.controller.event_reporter import EventReporter
+from slack_operator.auditor.controller.event_reporter import AuditEventReporter
 from slack_operator.auditor.controller.limit_record import RECORD_NAME, LimitRecord
-from slack_operator.auditor.controller.metrics import ControllerMetrics
-from slack_operator.auditor.controller.policy_status import Enforcement, Observed, status_of
+from slack_operator.auditor.controller.metrics import AuditControllerMetrics
+from slack_operator.auditor.controller.policy_status import AuditObservation, Enforcement, status_of
 from slack_operator.auditor.controller.reconciler import SETTLE_SECONDS, Reconciler
 from slack_operator.auditor.controller.reports import Reports
 from slack_operator.runtime.desired import Desired
@@ -179,7 +179,7 @@ class Hands(World):
 
     def add(self, name: str) -> None:
         """One more pod at its limit, on a node of its own."""
-        self.view.put_node(Node(Metadata(name=f"on-{name}")))
+        self.view.put_node(AuditedNode(AuditedMetadata(name=f"on-{name}")))
         for pod in pods(name, node=f"on-{name}"):
             self.view.put_pod(pod)
         self.nodes.put(report(name, f"on-{name}"))
@@ -197,9 +197,9 @@ class Hands(World):
             nodes=self.nodes,
             writer=writer,
             reports=Reports(writer, may_write=lambda: self.leading, on_written=lambda: None, wall=self.wall),
-            event_reporter=EventReporter(recorder, may_write=lambda: self.leading, clock=self.clock),
+            event_reporter=AuditEventReporter(recorder, may_write=lambda: self.leading, clock=self.clock),
             enforcer=self.enforcer,
-            metrics=ControllerMetrics(),
+            metrics=AuditControllerMetrics(),
             may_write=lambda: self.leading,
             clock=self.clock,
             wall=self.wall,
@@ -451,19 +451,19 @@ def test_a_new_leader_waits_for_the_nodes_once(hands: Hands) -> None:
     assert not reconciler.settled(hands.nodes.findings({}))  # n2 has not reported
     hands.clock.now += SETTLE_SECONDS
     assert reconciler.settled(hands.nodes.findings({}))
-    hands.view.put_node(Node(Metadata(name="n3")))
+    hands.view.put_node(AuditedNode(AuditedMetadata(name="n3")))
     assert reconciler.settled(hands.nodes.findings({}))
 
 
 def test_a_leader_that_has_heard_all_nodes_need_not_wait_and_a_lost_lease_begins_anew(hands: Hands) -> None:
-    hands.view.drop_node(Node(Metadata(name="n2")))
+    hands.view.drop_node(AuditedNode(AuditedMetadata(name="n2")))
     reconciler = hands.reconciler()
     reconciler.reconcile()
     assert reconciler.settled(hands.nodes.findings({}))
     hands.leading = False
     reconciler.reconcile()
     hands.leading = True
-    hands.view.put_node(Node(Metadata(name="n3")))
+    hands.view.put_node(AuditedNode(AuditedMetadata(name="n3")))
     reconciler.reconcile()
     assert not reconciler.settled(hands.nodes.findings({}))
 
@@ -476,7 +476,7 @@ def test_a_restarted_controller_knows_what_stands_raised(hands: Hands) -> None:
 
 
 def test_a_pod_is_told_once_an_hour(hands: Hands) -> None:
-    event_reporter = EventReporter(hands.recorder, may_write=lambda: True, clock=hands.clock)  # type: ignore[arg-type]
+    event_reporter = AuditEventReporter(hands.recorder, may_write=lambda: True, clock=hands.clock)  # type: ignore[arg-type]
     policy = AuditPolicy(name="default")
     found = hands.nodes.findings({"shop": HOW}).judged
     assert [event_reporter.report(found, {"shop": policy}) for _ in range(3)] == [1, 0, 0]
@@ -588,7 +588,7 @@ def test_a_report_that_is_deleted_each_time_is_left_so_for_a_while_and_named(han
         hands.wall.now += 10
         written += reports.write({"shop": namespace}, {"shop": policy}, {})
     assert 6 <= written <= 15
-    observed = Observed(policy, [namespace], frozenset({"a"}), frozenset(), contests=reports.contested())
+    observed = AuditObservation(policy, [namespace], frozenset({"a"}), frozenset(), contests=reports.contested())
     (told,) = [c for c in status_of(observed, {}, "2026-01-01T00:00:00Z")["conditions"] if c["reason"] == "WrittenBack"]
     assert (told["type"], told["status"]) == ("OwnershipContested", "True")
     assert "shop" in told["message"]

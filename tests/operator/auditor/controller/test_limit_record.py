@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from slack.audit.enforcement.raised_limits import FormerLimit, write_former
-from slack.audit.sources.pods import PodFacts
+from slack.audit.sources.pods import AuditedPodFacts
 from slack.kube.errors import ApiError
 from slack_operator.auditor.controller import limit_record
 from tests.operator.auditor.controller.test_enforcing import Hands
@@ -184,10 +184,10 @@ class _Kept:
         return patch
 
 
-def _put_all(record: limit_record.LimitRecord, pods: Iterable[PodFacts]) -> None:
+def _put_all(record: limit_record.LimitRecord, pods: Iterable[AuditedPodFacts]) -> None:
     for pod in pods:
         record.put(pod, "api", FormerLimit("500m", "1", 1.0, "default", "500m"))
 
 
-def _with_uid(pod: PodFacts, uid: str) -> PodFacts:
+def _with_uid(pod: AuditedPodFacts, uid: str) -> AuditedPodFacts:
     return msgspec.structs.replace(pod, uid=uid)

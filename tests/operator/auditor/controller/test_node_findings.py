@@ -6,17 +6,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from slack.audit.api.messages import BurstState, NodeReport
+from slack.audit.api.messages import AgentReport, BurstState
 from slack.audit.api.window_report import window_report
 from slack.audit.enforcement.raised_limits import FormerLimit, write_former
 from slack.audit.findings.finding import Severity, Thresholds
-from slack.audit.findings.sample import Level, NodeFacts, Sampled, Target
+from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarget, Sampled
 from slack.audit.findings.window import compare
-from slack.audit.sources.node_objects import Node
-from slack.audit.sources.pod_objects import Cpu, Metadata, Pod, Resources, decode_pods
+from slack.audit.sources.node_objects import AuditedNode
+from slack.audit.sources.pod_objects import AuditedMetadata, AuditedPod, AuditedResources, Cpu, decode_pods
 from slack.kube.watch import EventType
 from slack_operator.auditor.controller.aggregation import Criteria
-from slack_operator.auditor.controller.cluster_view import ClusterView, NamespaceObject, ReportObject, Resize, _Meta
+from slack_operator.auditor.controller.cluster_view import (
+    AuditedClusterView,
+    NamespaceObject,
+    ReportObject,
+    Resize,
+    _Meta,
+)
 from slack_operator.auditor.controller.cluster_watches import _Sink
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from tests.audit.build import sample, zero
@@ -30,7 +36,7 @@ def _id(name: str) -> str:
     return ID if name in "ab" else name * 64
 
 
-def pods(*names: str, node: str = "n1", **annotations: str) -> list[Pod]:
+def pods(*names: str, node: str = "n1", **annotations: str) -> list[AuditedPod]:
     items = [
         {
             "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "annotations": annotations},
@@ -51,22 +57,22 @@ def pods(*names: str, node: str = "n1", **annotations: str) -> list[Pod]:
     return decode_pods(json.dumps({"items": items}).encode())
 
 
-def report(name: str = "a", node: str = "n1", **fields: Any) -> NodeReport:
-    target = Target(Level.CONTAINER, f"/kubepods/poduid-{name}/{_id(name)}", "", f"uid-{name}", _id(name))
+def report(name: str = "a", node: str = "n1", **fields: Any) -> AgentReport:
+    target = CgroupTarget(CgroupLevel.CONTAINER, f"/kubepods/poduid-{name}/{_id(name)}", "", f"uid-{name}", _id(name))
     after = sample(target, 300.0, quota_ms=50, periods=3000, throttled=2900, throttled_ms=2900 * 60, usage_ms=150_000)
-    facts = {"": NodeFacts(8)}
+    facts = {"": CgroupNodeFacts(8)}
     windows = compare(Sampled((zero(after),), facts), Sampled((after,), facts))
     told = {"5m": window_report(windows), "1h": window_report(windows)}
-    return NodeReport(node=node, cpus=8, kernel_release="6.12.0", windows=told, **fields)
+    return AgentReport(node=node, cpus=8, kernel_release="6.12.0", windows=told, **fields)
 
 
 class World:
     def __init__(self) -> None:
         self.clock = Clock()
-        self.view = ClusterView(self.clock)
+        self.view = AuditedClusterView(self.clock)
         self.nodes = NodeFindings(self.view, self.clock)
         for name in ("n1", "n2"):
-            self.view.put_node(Node(Metadata(name=name)))
+            self.view.put_node(AuditedNode(AuditedMetadata(name=name)))
         self.view.put_namespace(NamespaceObject(_Meta(name="shop")))
 
 
@@ -126,7 +132,7 @@ def test_a_node_is_silent_after_three_of_its_own_intervals_and_a_new_one_has_tim
     assert found.silent == {"n1"}  # n2 was first seen less than three minutes ago
     world.clock.now += 150
     assert world.nodes.findings({}).silent == {"n1", "n2"}
-    world.view.drop_node(Node(Metadata(name="n2")))
+    world.view.drop_node(AuditedNode(AuditedMetadata(name="n2")))
     assert world.nodes.findings({}).silent == {"n1"}
 
 
@@ -178,7 +184,7 @@ def test_a_limit_that_the_kubelet_has_not_in_force_yet_is_known_from_the_status(
     assert world.view.resize("uid-a") == Resize()
     assert pod.status is not None
     assert pod.status.container_statuses is not None
-    pod.status.container_statuses[0].resources = Resources(limits=Cpu("250m"))
+    pod.status.container_statuses[0].resources = AuditedResources(limits=Cpu("250m"))
     world.view.put_pod(pod)
     assert world.view.resize("uid-a").differing == {"api"}
 
@@ -202,5 +208,5 @@ def test_reports_of_other_names_are_not_ours(world: World) -> None:
 
 def test_a_node_without_linux_is_not_waited_for(world: World) -> None:
     body = b'{"metadata": {"name": "w1"}, "status": {"nodeInfo": {"operatingSystem": "windows"}}}'
-    world.view.put_node(msgspec.json.decode(body, type=Node))
+    world.view.put_node(msgspec.json.decode(body, type=AuditedNode))
     assert "w1" not in world.view.nodes()

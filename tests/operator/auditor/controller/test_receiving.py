@@ -10,7 +10,7 @@ import pytest
 
 from e2e.harness.cluster.certificates import Authority
 from slack.audit.api.encoding import encode
-from slack.audit.api.messages import MAX_REPORT_BYTES, REPORTS_PATH, ControllerAnswer, NodeReport
+from slack.audit.api.messages import MAX_REPORT_BYTES, REPORTS_PATH, AgentReport, ControllerAnswer
 from slack_operator.auditor.controller import receiver as reports
 from slack_operator.runtime.callers import Caller, CallerRefused
 from slack_operator.runtime.certificates import Certificate, InvalidCertificate
@@ -28,12 +28,12 @@ class Known:
 
 class Box:
     def __init__(self) -> None:
-        self.reports: list[NodeReport] = []
+        self.reports: list[AgentReport] = []
 
-    def put(self, report: NodeReport) -> None:
+    def put(self, report: AgentReport) -> None:
         self.reports.append(report)
 
-    def answer(self, report: NodeReport) -> ControllerAnswer:
+    def answer(self, report: AgentReport) -> ControllerAnswer:
         return ControllerAnswer()
 
 
@@ -107,7 +107,7 @@ def test_a_standby_says_who_leads_before_it_looks_at_the_token() -> None:
     def post(token: str) -> tuple[int, str, str | None]:
         connection = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=5)
         try:
-            body = encode(NodeReport(node="n1"))
+            body = encode(AgentReport(node="n1"))
             connection.request("POST", REPORTS_PATH, body, {"Authorization": f"Bearer {token}"})
             answer = connection.getresponse()
             return answer.status, answer.read().decode().strip(), answer.headers.get("Retry-After")
