@@ -98,7 +98,7 @@ def test_a_newcomer_is_led_to_three_files_at_most(question: str, answer: str) ->
 
 def test_every_file_that_says_why_a_pod_is_uncovered_is_named() -> None:
     (row,) = [row for row in section(PAGE, "Where is it?").splitlines() if row.startswith("| why a pod counts as unc")]
-    saying = [path for path in (ROOT / "slack/planner").rglob("*.py") if "Uncovered(" in path.read_text()]
+    saying = [path for path in (ROOT / "slack/planner").rglob("*.py") if "UncoveredPods(" in path.read_text()]
     saying = [path for path in saying if path.name != "result.py"]  # which declares it
     assert {name_of(path) for path in saying} == set(re.findall(r"`(slack/[\w/]+\.py)`", row))
 
