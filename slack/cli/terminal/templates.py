@@ -111,10 +111,10 @@ def _items(words: str) -> Iterator[Part]:
     if rest := _ITEM.sub("", words).strip():
         raise InvalidTemplate(f"{rest[:40]!r} is no part of a path such as .items[*].name")
     for word in _ITEM.findall(words):
-        yield Literal(_unquoted(word)) if word[0] in "\"'" else Path(_compile(word))
+        yield Literal(_unquote(word)) if word[0] in "\"'" else Path(_compile(word))
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     escapes = {"n": "\n", "t": "\t", "r": "\r"}
     return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[1]), word[1:-1])
 

@@ -189,6 +189,21 @@ def _is_of_others(event: AutoscalerEvent, pods: ShapePods, shape: Shape, now: fl
     return event.seen_seconds < now - pods.oldest_pending_seconds - before
 
 
+def _event_in_force(
+    event: AutoscalerEvent | None, mine: ShapePods, shape: Shape, now: float, give_up_seconds: float
+) -> AutoscalerEvent | None:
+    """Return an event that still says something about a shape's placeholders; None for any other."""
+    if event is None:
+        return None
+    if event.answer not in (Answer.QUOTA, Answer.FAILING) and not mine.pending:
+        return None
+    if event.answer is Answer.QUOTA and event.seen_seconds < now - give_up_seconds:
+        return None  # the controller tries again sooner than that, and would have been refused again
+    if event.answer is not Answer.FAILING and mine.pending and _is_of_others(event, mine, shape, now):
+        return None
+    return event
+
+
 def hold_back(
     policy: Policy,
     existing: Sequence[ExistingShape],
@@ -220,15 +235,7 @@ def hold_back(
     for there in existing:
         name = there.shape.name
         mine = pods.get(name, ShapePods(0, 0, 0.0))
-        event = events.get(replica_set_name(policy.name, there.shape))
-        lasting = (Answer.QUOTA, Answer.FAILING)
-        if event is not None and event.answer not in lasting and not mine.pending:
-            event = None
-        if event is not None and event.answer is Answer.QUOTA and event.seen_seconds < now - give_up:
-            event = None  # the controller tries again sooner than that, and would have been refused again
-        pending = mine.pending and (event is None or event.answer is not Answer.FAILING)
-        if event is not None and pending and _is_of_others(event, mine, there.shape, now):
-            event = None
+        event = _event_in_force(events.get(replica_set_name(policy.name, there.shape)), mine, there.shape, now, give_up)
         backoff = _next_backoff(backoffs.get(name), mine, there.replicas, event, give_up=give_up, now=now)
         if backoff is not None:
             ongoing[name] = backoff
