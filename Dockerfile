@@ -21,7 +21,7 @@ FROM ${BASE}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="resource-slack" \
-      org.opencontainers.image.description="Pods that start at once on autoscaled Kubernetes clusters, at the least cost" \
+      org.opencontainers.image.description="Spare capacity on autoscaled Kubernetes clusters, so that pods start without waiting for a node" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"

@@ -16,7 +16,7 @@ ENTRIES = (
         "status",
         "slack.cli.status.command",
         LOOK,
-        "Tell whether slack is there, and what to do where it is not.",
+        "Show whether the reserved capacity is in place, and how to fix it if not.",
     ),
     CommandEntry(
         "plan", "slack.cli.plan", LOOK, "Show what slack would be kept. A dry run: nothing is written anywhere."
@@ -25,7 +25,7 @@ ENTRIES = (
         "explain",
         "slack.cli.explain",
         LOOK,
-        "Tell which placeholder makes room for a workload's next pod, or why none does.",
+        "Show which placeholder has the capacity for a workload's next pod, or why none does.",
     ),
     CommandEntry(
         "simulate",
@@ -37,7 +37,7 @@ ENTRIES = (
         "tune",
         "slack.cli.simulation.tune",
         SIZE,
-        "Find the cheapest rate with which enough pods start at once, and print a SlackPolicy with it.",
+        "Find the cheapest rate with which enough pods start without waiting, and print a SlackPolicy with it.",
     ),
     CommandEntry(
         "record",
@@ -55,11 +55,9 @@ ENTRIES = (
         "load",
         "slack.cli.load.command",
         CLUSTER,
-        "Load a cluster with pods for a while: how fast they start, who makes room, and whether the nodes go again.",
+        "Load a cluster with pods for a while: how fast they start, and whether the extra nodes are removed.",
     ),
-    CommandEntry(
-        "operator", "slack.cli.operator", CLUSTER, "Run the operator until it is told to stop (SIGTERM, Ctrl-C)."
-    ),
+    CommandEntry("operator", "slack.cli.operator", CLUSTER, "Run the operator until it is stopped (SIGTERM, Ctrl-C)."),
     CommandEntry(
         "scorer",
         "slack.cli.scorer.command",
@@ -70,13 +68,13 @@ ENTRIES = (
         "throttler",
         "slack.cli.throttler.command",
         CLUSTER,
-        "Start-ups that are paced and ordered: who waits and why, policies checked, scenarios played, its processes.",
+        "Limit and order container start-ups: show what waits, check policies, simulate, run the processes.",
     ),
     CommandEntry(
         "demand",
         "slack.cli.demand.command",
         CLUSTER,
-        "Container pools that follow their queues: who gets containers and why, decided, played, and run.",
+        "Scale container pools by queue length: show pools, explain decisions, replay, run the controller.",
     ),
     CommandEntry(
         "crd",
@@ -114,13 +112,13 @@ ENTRIES = (
         "audit",
         "slack.cli.audit.command",
         LOOK,
-        "Tell who is throttled by a CPU limit, why, and what to do.",
+        "Show which containers a CPU limit throttles, why, and what to do.",
     ),
     CommandEntry(
         "load-watcher",
         "slack.cli.loadwatcher.command",
         CLUSTER,
-        "Tell what nodes really use, to schedulers and to people.",
+        "Show the measured use of nodes, to schedulers and to people.",
     ),
     CommandEntry(
         "monitoring",
@@ -129,7 +127,7 @@ ENTRIES = (
         "Print what Prometheus and Grafana need: rules with alerts, a dashboard.",
     ),
 )
-SUMMARY = "Pods that start at once on autoscaled Kubernetes clusters, at the least cost."
+SUMMARY = "Keep spare capacity on autoscaled Kubernetes clusters, so that pods start without waiting for a node."
 EPILOG = (
     "Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -\n\n"
     "Is my slack there? kubectl slack status"

@@ -42,7 +42,7 @@ def _main(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Pods that start at once on autoscaled Kubernetes clusters, at the least cost."""
+    """Keep spare capacity on autoscaled Kubernetes clusters, so that pods start without waiting for a node."""
 
 
 def run() -> None:

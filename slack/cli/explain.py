@@ -46,7 +46,7 @@ def explain(
     transient_taints: TransientTaints = "",
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Tell which placeholder makes room for a workload's next pod, or why none does.
+    """Show which placeholder has the capacity for a workload's next pod, or why none does.
 
     [bold]Examples[/bold]
 

@@ -11,7 +11,7 @@ from slack_operator.settings import OperatorSettings
 
 @process_command(OperatorSettings)
 def operator(flags: dict[str, object], config: Path | None) -> None:
-    """Run the operator until it is told to stop (SIGTERM, Ctrl-C).
+    """Run the operator until it is stopped (SIGTERM, Ctrl-C).
 
     Each flag is also an environment variable, such as RESOURCE_SLACK_LOG_FORMAT, and a key of --config. Flags win over
     the environment, the environment over the file.

@@ -47,8 +47,8 @@ def schema(
 ) -> None:
     """Print the JSON schema of what a command prints with `-o json` and `-o yaml`.
 
-    Names are in snake_case, with their unit: memory_bytes, p99_seconds. Two exceptions: audit, audit-explain and
-    audit-kernel are in camelCase, as CpuAuditReport is, and their keys are never renamed; and objects of Kubernetes
+    Names are in snake_case, with their unit: memory_bytes, p99_seconds. Two exceptions. audit, audit-explain and
+    audit-kernel are in camelCase, as CpuAuditReport is, and their keys are never renamed. Objects of Kubernetes
     (migrate's policies, a policy's status) are as Kubernetes has them.
 
     [bold]Examples[/bold]

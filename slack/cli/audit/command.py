@@ -120,13 +120,13 @@ def audit(
     names: Names = True,
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Tell who is throttled by a CPU limit, why, and what to do.
+    """Show which containers a CPU limit throttles, why, and what to do.
 
     Reads the counters of this node's cgroups twice, v1, v2 or hybrid, or those of every node (--cluster), or a history
     (--prometheus). Two numbers for each: in how many of its periods it was THROTTLED, and the TIME LOST by that. The
     worst comes first. Only reads; needs no cluster: without one, uids stand for names.
 
-    Exit code 0: told; 3: something is as bad as --fail-on says; 2: bad input, nothing to read, or nothing fits -n,
+    Exit code 0: success; 3: something is as bad as --fail-on says; 2: bad input, nothing to read, or nothing fits -n,
     --pod, --level and --node.
 
     [bold]Examples[/bold]
@@ -292,7 +292,7 @@ def kernel(
     ] = KernelFailOn.NONE,
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Tell whether a kernel has one of the bugs that throttle containers below their limit.
+    """Show whether a kernel has one of the bugs that throttle containers below their limit.
 
     By tables of distributions and of kernel.org; `unknown` is an answer and says what to ask for.
 

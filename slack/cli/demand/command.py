@@ -111,7 +111,7 @@ app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def demand() -> None:
-    """Container pools that follow their queues: who gets containers and why, decided, played, and run."""
+    """Scale container pools by queue length: show pools, explain decisions, replay, run the controller."""
 
 
 app.command(cls=Command)(decide)

@@ -26,12 +26,12 @@ def explain(
     output: Output = TABLE,
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Tell the last decision about a pool: what it was given, the row of the table, and what clipped it.
+    """Show the last decision about a pool: its input, the row of the table, and what limited it.
 
-    It is the last one that changed something, or was kept from it, as the pool's status has it. A status that cannot be
-    read is told with its field.
+    It is the last one that changed something, or was kept from it, as the pool's status has it. A status that cannot
+    be read is reported with its field.
 
-    Exit code 0: told; 2: there is no such pool, or no cluster.
+    Exit code 0: success; 2: there is no such pool, or no cluster.
 
     [bold]Examples[/bold]
 

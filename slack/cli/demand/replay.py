@@ -41,8 +41,8 @@ def replay(
 ) -> None:
     """Decide a recorded run again, with the same settings or with others, and sum up what was decided.
 
-    With the recorded settings every tick has the recorded answer. With others it is told what would have been decided
-    at each tick from the same readings; what would have become of it is the simulator's business.
+    With the recorded settings every tick has the recorded answer. With others it shows the decision at each tick from
+    the same readings; the simulator shows the effect of other decisions.
 
     Exit code 0; 2: the file is no recording.
 

@@ -25,7 +25,7 @@ def top(
     output: Annotated[Output, ListedRows("items", "activationpool.resource-slack.io")] = TABLE,
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Show the pools as they are: what comes and is done, how long messages wait, who starves.
+    """Show the pools as they are: messages that arrive and are done, how long they wait, and which pools starve.
 
     Starving pools come first, then those whose oldest message waits longest. Figures are those of the pools' statuses,
     which the controller writes every two seconds.

@@ -32,7 +32,7 @@ _Cpu = Annotated[str, typer.Option("--cpu", help="What a pod requests.", metavar
 _Memory = Annotated[str, typer.Option("--memory", help="What a pod requests.", metavar="QUANTITY")]
 _Shape = Annotated[
     LoadShape,
-    typer.Option("--shape", help="All at once, ever more, or up and down twice."),
+    typer.Option("--shape", help="All together, more and more, or up and down twice."),
 ]
 _Span = Annotated[
     str | None,
@@ -55,7 +55,7 @@ _WatchNodes = Annotated[
     str,
     typer.Option(
         "--watch-nodes",
-        help="After the load: so long it is watched whether the nodes go again; 0s does not watch.",
+        help="After the load ends, watch this long for the extra nodes to be removed; 0s turns this off.",
         metavar="DURATION",
     ),
 ]
@@ -80,14 +80,14 @@ def load(
     output: Output = TABLE,
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Load a cluster with pods for a while: how fast they start, who makes room, and whether the nodes go again.
+    """Load a cluster with pods for a while: how fast they start, and whether the extra nodes are removed.
 
     Asks first, makes one Deployment whose pods only wait, and removes it in the end, also after Ctrl-C, SIGTERM and a
     closed terminal. If the command is killed, a Job without pods removes the Deployment after ten minutes; without the
     right to create jobs the next load of that name does, or `uninstall`. An autoscaler may start nodes for it, which
     cost money. Needs the right to create, get, patch and delete deployments
-    and to watch pods in the namespace; with that to watch pods and nodes everywhere it also tells of placeholders and
-    nodes.
+    and to watch pods in the namespace; with the right to watch pods and nodes everywhere it also reports placeholders
+    and nodes.
 
     Exit code 0: every pod got a node; 3: some did not; 2: bad input or no cluster; 130: Ctrl-C.
 

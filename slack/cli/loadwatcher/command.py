@@ -17,13 +17,13 @@ app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def load_watcher() -> None:
-    """Tell what nodes really use, to schedulers and to people."""
+    """Show the measured use of nodes, to schedulers and to people."""
 
 
 @app.command(cls=Command)
 @process_command(LoadWatcherSettings)
 def serve(flags: dict[str, object], config: Path | None) -> None:
-    """Fetch nodes' use from Prometheus, Metrics Server or InfluxDB, and serve it at /watcher until told to stop.
+    """Fetch nodes' use from Prometheus, Metrics Server or InfluxDB, and serve it at /watcher until stopped.
 
     Each flag is also an environment variable, such as RESOURCE_SLACK_LOAD_WATCHER_PROVIDER, and a key of --config.
 
@@ -47,15 +47,15 @@ def serve(flags: dict[str, object], config: Path | None) -> None:
 @with_kubectl_flags
 def show(
     address: Annotated[
-        str, typer.Option("--address", help="Where a load watcher serves /watcher.", metavar="URL")
+        str, typer.Option("--address", help="Address at which a load watcher serves /watcher.", metavar="URL")
     ] = "http://127.0.0.1:2020",
     output: Annotated[Output, ListedRows("items", "node", "node")] = TABLE,
 ) -> None:
-    """Show what a load watcher knows: a line a node with use and deviation by window, age, the analyser's verdict.
+    """Show what a load watcher knows: one line per node with use and deviation by window, age, the analyser's verdict.
 
     Any load watcher will do, upstream's too; verdicts come from ours only.
 
-    Exit code 0: told; 2: no load watcher answers, or it knows nothing.
+    Exit code 0: success; 2: no load watcher answers, or it knows nothing.
 
     [bold]Examples[/bold]
 

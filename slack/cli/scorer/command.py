@@ -18,7 +18,7 @@ from slack_operator.scorer.settings import ScorerSettings
 
 @process_command(ScorerSettings)
 def serve(flags: dict[str, object], config: Path | None) -> None:
-    """Answer the scheduler's /prioritize with scores by real load, until told to stop (SIGTERM, Ctrl-C).
+    """Answer the scheduler's /prioritize with scores by real load, until stopped (SIGTERM, Ctrl-C).
 
     Each flag is also an environment variable, such as RESOURCE_SLACK_SCORER_ALGORITHMS, and a key of --config.
 

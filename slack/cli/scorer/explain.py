@@ -29,7 +29,7 @@ def explain(
     scorer: Annotated[str, typer.Option("--scorer", help=_SCORER, metavar="URL")] = "http://127.0.0.1:8888",
     output: Annotated[ExplainOutput, typer.Option("--output", "-o", help="Output format.")] = ExplainOutput.TEXT,
 ) -> None:
-    """Tell why a pod went to its node: use, age, prediction, and each algorithm's score, beside the best nodes.
+    """Show why a pod went to its node: use, age, prediction, and each algorithm's score, next to the best nodes.
 
     Running pods are remembered as they were decided, two thousand at most; others are scored as they would be now.
 

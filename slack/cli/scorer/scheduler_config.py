@@ -42,7 +42,7 @@ _ClientQps = Annotated[
     int, typer.Option("--client-qps", help="Requests per second that the scheduler sends to the API server.", min=1)
 ]
 _ClientBurst = Annotated[
-    int, typer.Option("--client-burst", help="Requests that it may send at once above that.", min=1)
+    int, typer.Option("--client-burst", help="Requests that it may send in a burst above that.", min=1)
 ]
 _Replicas = Annotated[
     int, typer.Option("--replicas", help="Replicas of this scheduler; more than one elect a leader.", min=1)

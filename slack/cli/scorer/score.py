@@ -46,7 +46,9 @@ _Algorithms = Annotated[
 ]
 _At = Annotated[
     str | None,
-    typer.Option("--at", help="Score as of this instant (RFC 3339) instead of when the load was told.", metavar="TIME"),
+    typer.Option(
+        "--at", help="Score as of this instant (RFC 3339) instead of the time of the load figures.", metavar="TIME"
+    ),
 ]
 _PlaceholderNamespace = Annotated[
     str | None,

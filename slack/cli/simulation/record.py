@@ -69,8 +69,8 @@ def record(
     Needs get, list and watch on pods and nodes. Ctrl-C ends the recording in order.
 
     With --prometheus the past is read (24h of it by default): what kube-state-metrics showed. It knows no affinity,
-    topology spread and preemptionPolicy; notes say what else is missing and which of its flags would show it. Where the
-    server fails midway, or at Ctrl-C, what was read so far is written, and the exit code is no 0.
+    topology spread and preemptionPolicy; notes say what else is missing and which of its flags would show it. If the
+    server fails midway, or at Ctrl-C, the part that was read is written, and the exit code is not 0.
 
     [bold]Examples[/bold]
 

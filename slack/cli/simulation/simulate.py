@@ -30,7 +30,7 @@ HoldForm = Annotated[
     Hold | None,
     typer.Option(
         "--hold",
-        help="Form of the placeholders of policies that name none, in place of the scenario's operator.hold: Bound, "
+        help="Form of the placeholders of policies that name none, instead of the scenario's operator.hold: Bound, "
         "Unbound, or Auto (Unbound where the scenario has an autoscaler).",
         show_default=False,
     ),
@@ -45,7 +45,7 @@ _Trace = Annotated[
     Path | None,
     typer.Option(
         "--trace",
-        help="Trace that `record` has written, in place of a scenario. Without --compare or --curve: no slack, the "
+        help="Trace that `record` has written, instead of a scenario. Without --compare or --curve: no slack, the "
         "default rate, and a static and a proportional overprovisioner of its cost.",
         metavar="FILE",
     ),

@@ -30,13 +30,16 @@ _OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", "hold", *_OF_TRAINING)
 
 
 _InstantStart = Annotated[
-    float, typer.Option("--instant-start", help="Wanted share of pods that start at once.", metavar="RATIO")
+    float,
+    typer.Option(
+        "--instant-start", help="Wanted share of pods that start without waiting for a node.", metavar="RATIO"
+    ),
 ]
 _Objective = Annotated[
     float | None,
     typer.Option(
         "--objective",
-        help="In place of a rate: play it once with spec.objective.instantStart, and show what was learnt.",
+        help="Instead of a rate: play it once with spec.objective.instantStart, and show what was learnt.",
         metavar="RATIO",
     ),
 ]
@@ -110,9 +113,9 @@ def tune(
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Find the cheapest rate with which enough pods start at once, and print a SlackPolicy with it.
+    """Find the cheapest rate with which enough pods start without waiting, and print a SlackPolicy with it.
 
-    With --objective no rate is sought: a recording teaches the objective what comes, before it is used.
+    With --objective no rate is sought: the objective learns from a recording before it is used.
 
     Exit code 0: found; 3: no rate reaches the goal; 2: bad input. Nothing is written to any cluster.
 
@@ -204,7 +207,7 @@ class _SearchOptions:
     """Which rates are tried, and how thoroughly."""
 
     goal: float
-    """Wanted share of pods that start at once."""
+    """Wanted share of pods that start without waiting for a node."""
     seeds: int
     step: float
     largest: float

@@ -60,13 +60,13 @@ def status(
     lease_name: _LeaseName = None,
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Tell whether slack is there, and what to do where it is not.
+    """Show whether the reserved capacity is in place, and how to fix it if not.
 
     Only reads. The right to list SlackPolicies is enough; with the right to see pods and leases in the operator's
-    namespace it also tells where the placeholders are and whether the operator runs.
+    namespace it also shows the nodes of placeholders and whether the operator runs.
 
-    Exit code 0: nothing is wrong, also while a refill is under way or a ceiling binds; 3: something is wrong, or cannot
-    be told; 2: bad input or no cluster. To wait until the room is there:
+    Exit code 0: nothing is wrong, also while a refill is under way or a ceiling binds; 3: something is wrong, or
+    unknown; 2: bad input or no cluster. To wait until the capacity is there:
     kubectl wait --for=condition=SlackSatisfied slackpolicy/NAME.
 
     [bold]Examples[/bold]

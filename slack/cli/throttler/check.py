@@ -54,11 +54,10 @@ _MEANINGS = {
 def check(filename: _File = None, cores: _Cores = 2, output: Output = TABLE) -> None:
     """Check a policy, or the dependencies of a pod; offline.
 
-    A ThrottlePolicy, or the MinionConfig of the study that it goes back to, is shown with its numbers on a node of so
-    many cores, and with the slots of nodes of other sizes. A Pod, or a workload with a template, is shown with the
-    order in which its containers start, or why it is never gated; what such a pod says of its order has no effect, and
-    is named. A List is checked item by item. Objects without
-    pods beside others are skipped and named, such as a Service, or a Rollout whose template is in a Deployment.
+    A ThrottlePolicy, or the MinionConfig of the original study, is shown with its numbers on a node of this size, and
+    with the slots of nodes of other sizes. A Pod, or a workload with a template, is shown with the order in which its
+    containers start, or why it is never gated; an order that has no effect is named. A List is checked item by item.
+    Objects without pods are skipped and named, such as a Service, or a Rollout whose template is in a Deployment.
     Exit code 0; 2: it is refused, with the field.
 
     [bold]Examples[/bold]

@@ -64,7 +64,7 @@ app = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def throttler() -> None:
-    """Start-ups that are paced and ordered: who waits and why, policies checked, scenarios played, its processes."""
+    """Limit and order container start-ups: show what waits, check policies, simulate, run the processes."""
 
 
 app.command(cls=Command)(status)

@@ -49,12 +49,12 @@ def explain(
     token_file: TokenFile = None,
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Tell where a pod's containers stand: each one's state and place in the queue, why it waits, what would end it.
+    """Show the containers of a pod: each one's state and place in the queue, why it waits, what would end it.
 
     The pod is read with your own rights, and what its node's agent says comes as for `throttler status`. Without the
-    rights for that, or while no controller answers, it is still told what the pod itself shows, and what lacks.
+    rights for that, or while no controller answers, it still shows what the pod itself says, and what is missing.
 
-    Exit code 0: told; 3: told without the controller, who would have had more to say; 2: no such pod, or no cluster.
+    Exit code 0: success; 3: shown without the controller, which would have added more; 2: no such pod, or no cluster.
 
     [bold]Examples[/bold]
 

@@ -26,7 +26,7 @@ _Compare = Annotated[
     str | None,
     typer.Option(
         "--compare",
-        help="How many may start at once, in place of the policy's number; none is without a gate.",
+        help="How many may start at the same time, instead of the policy's number; none is without a gate.",
         metavar="none,2,4,6",
         show_default=False,
     ),

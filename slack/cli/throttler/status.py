@@ -50,7 +50,8 @@ def status(
     Asks the throttler's controller through the API server. The release's Role NAME-viewer has the rights for that: get
     of its lease, create of serviceaccounts/token, get of pods/proxy. Policies need the right to list them.
 
-    Exit code 0: told; 3: an agent is silent or sees no pods, or a policy does not work; 2: bad input, or no controller
+    Exit code 0: success; 3: an agent is silent or sees no pods, or a policy does not work; 2: bad input, or no
+    controller
     answers.
 
     [bold]Examples[/bold]
