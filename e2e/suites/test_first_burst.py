@@ -180,8 +180,7 @@ def test_one_user_follows_the_first_burst_from_nothing_to_a_burst_its_price_an_u
             account = cluster.service_account(NAMESPACE, HOOK)
             command = [str(COMMAND), *arguments(job), f"--kubeconfig={account.kubeconfig}"]
             with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
-                scaled = "the operator to be scaled to zero"
-                wait_until(lambda: api.get(DEPLOYMENT)["spec"]["replicas"] == 0, 60, scaled)
+                wait_until(lambda: api.find(DEPLOYMENT) is None, 60, "the operator's Deployment to be deleted")
                 operator.stop()  # what the kubelet does then
                 output, _ = run.communicate(timeout=120)
             assert run.returncode == 0, output
