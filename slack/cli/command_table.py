@@ -124,7 +124,7 @@ ENTRIES = (
         "monitoring",
         "slack.cli.monitoring",
         CLUSTER,
-        "Print what Prometheus and Grafana need: rules with alerts, a dashboard.",
+        "Print what Prometheus and Grafana need: rules with alerts, and dashboards.",
     ),
 )
 SUMMARY = "Keep spare capacity on autoscaled Kubernetes clusters, so that pods start without waiting for a node."
