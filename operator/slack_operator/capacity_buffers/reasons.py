@@ -19,7 +19,7 @@ REASONS: tuple[Reason, ...] = (
         ("ReadyForProvisioning=False",),
         Level.TROUBLE,
         "The PodTemplate that the buffer names has not been there for 10 s. No capacity is held.",
-        "create it in the buffer's namespace, or mend spec.podTemplateRef.name",
+        "create it in the buffer's namespace, or fix spec.podTemplateRef.name",
         about=_KIND,
     ),
     Reason(
@@ -27,7 +27,7 @@ REASONS: tuple[Reason, ...] = (
         ("ReadyForProvisioning=False",),
         Level.TROUBLE,
         "The object that the buffer names has not been there for 10 s. No capacity is held.",
-        "create it in the buffer's namespace, or mend spec.scalableRef",
+        "create it in the buffer's namespace, or fix spec.scalableRef",
         about=_KIND,
     ),
     Reason(
@@ -35,7 +35,7 @@ REASONS: tuple[Reason, ...] = (
         ("ReadyForProvisioning=False",),
         Level.TROUBLE,
         "The spec gives no chunk or no size, as the message says. No capacity is held.",
-        "mend the field that the message names; a kind that may not be read goes into capacityBuffers.scalableKinds",
+        "fix the field that the message names; a kind that may not be read goes into capacityBuffers.scalableKinds",
         about=_KIND,
     ),
     Reason(
