@@ -74,7 +74,7 @@ def test_nothing_of_it_is_there_unless_it_is_asked_for(helm: Helm) -> None:
 
 def test_a_release_of_its_own_has_nothing_of_the_operators(helm: Helm) -> None:
     components = {item["metadata"]["labels"]["app.kubernetes.io/component"] for item in helm.template(*ALONE)}
-    assert components == {"audit-agent", "audit-controller", "cpu-audit-policy"}
+    assert components == {"audit-agent", "audit-controller", "cpu-audit-policy", "crds", "roles"}
 
 
 def test_every_argument_is_a_setting_and_both_sides_mean_the_same(helm: Helm, tmp_path: Path) -> None:
