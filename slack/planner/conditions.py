@@ -76,7 +76,7 @@ class PolicyFindings:
     nodes: int = 0
     """Of the whole cluster."""
     new_nodes_cost: str | None = None
-    """What the new ones cost, in words: `cost 4.8 EUR an hour, ...`, `take 12 node hours an hour, ...`."""
+    """What the new ones cost, in words: `cost 4.8 EUR an hour, ...`; None without prices."""
     set_by: str | None = None
     """As `Size` has it."""
     form: Form = BOUND

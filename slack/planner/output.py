@@ -67,7 +67,7 @@ def _item(item: PolicyPlan, spared: Any) -> dict[str, Any]:
 
 
 def cost_document(cost: PlanCost | None) -> dict[str, Any] | None:
-    """Return what room costs as it stands in every document: node hours always; money is null without prices."""
+    """Return what room costs as it stands in every document: nodes always; money is null without prices."""
     if cost is None:
         return None
     return {

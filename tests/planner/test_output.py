@@ -93,7 +93,7 @@ def test_the_document_is_what_the_design_says() -> None:
                     "per_month": None,
                     "node_per_hour": None,
                     "unpriced_nodes": 0,
-                    "text": "0.5 node hours an hour, 365 a month",
+                    "text": "0.5 nodes",
                 },
                 "spared": {"pods": 3, "seconds": 396, "text": "3 pods"},
                 "shapes": [

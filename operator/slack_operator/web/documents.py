@@ -62,7 +62,7 @@ class ShapeView(_Document, frozen=True):
 
 
 class CostView(_Document, frozen=True):
-    """What a policy's placeholders cost: node hours always, money where nodes have prices."""
+    """What a policy's placeholders cost now, as in its status: nodes always, money where nodes have prices."""
 
     text: str
     nodes: float

@@ -85,7 +85,7 @@ def _policy(
         objective=plan.why.objective if plan.why is not None and plan.why.known else None,
         why=why_of(plan) or _why_by_rate(plan),
         spared=reconciliation.spared.get(plan.policy, ""),
-        cost=_cost(plan.cost),
+        cost=_cost(plan.reserved_cost),
         displaced={cause: count for (policy, cause), count in sorted(counts.items()) if policy == plan.policy},
         limit=", ".join(map(str, plan.limits)),
         slack=_slack(views, namespace),

@@ -50,7 +50,7 @@ class WantedBy(Record):
 
 
 class Cost(Record):
-    """What placeholders cost: node hours always, money where nodes have prices."""
+    """What placeholders cost: nodes always, money where nodes have prices."""
 
     node_hours_per_hour: float
     node_hours_per_month: float

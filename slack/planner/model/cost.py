@@ -1,4 +1,4 @@
-"""What room costs: its share of the nodes that it stands on, in money where nodes have prices, else in node hours."""
+"""What room costs: its share of the nodes that it stands on, in money where nodes have prices, else in nodes."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class PlanCost:
     """What the placeholders of a policy cost when the plan is carried out."""
 
     nodes: float
-    """How many of the policy's nodes they amount to, by cpu or memory, whichever is more: node hours an hour."""
+    """How many of the policy's nodes they amount to, by cpu or memory, whichever is more."""
     per_hour: float | None = None
     """In money; None where no node of the policy has a price."""
     currency: str = ""
@@ -30,10 +30,10 @@ class PlanCost:
         """In money; None without prices."""
         return None if self.per_hour is None else self.per_hour * HOURS_PER_MONTH
 
-    def of_nodes(self, count: int) -> str:
-        """Say what so many nodes cost: in money where they have prices, else in node hours."""
+    def of_nodes(self, count: int) -> str | None:
+        """Say what so many nodes cost in money; None where no node has a price."""
         if self.node_per_hour is None:
-            return f"take {PlanCost(float(count))}"
+            return None
         return f"cost {in_money(self.node_per_hour * count, self.currency)}"
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class PlanCost:
         nodes = f"{figure(self.nodes)} node{plural}"
         if self.per_hour is None:
             unpriced = "; no node of the policy has a price" if self.unpriced_nodes else ""
-            return f"{figure(self.nodes)} node hour{plural} an hour, {figure(self.nodes_per_month)} a month{unpriced}"
+            return f"{nodes}{unpriced}"
         counted = "1 node of the policy has" if self.unpriced_nodes == 1 else f"{self.unpriced_nodes} nodes of it have"
         unpriced = f"; {counted} no price" if self.unpriced_nodes else ""
         return f"{in_money(self.per_hour, self.currency)} ({nodes}{unpriced})"

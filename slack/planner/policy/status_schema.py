@@ -161,8 +161,8 @@ STATUS_SCHEMA: Final[Schema] = {
         },
         "cost": {
             "type": "object",
-            "description": "What the policy's placeholders cost when the plan is carried out: their share of its "
-            "nodes, in money where the operator knows prices (--prices), in node hours always; to three digits.",
+            "description": "What the policy's placeholders cost now, those whose capacity is on a node: their share of "
+            "its nodes, in money if the operator knows prices; to three digits. The metrics have the same.",
             "properties": {
                 "nodeHoursPerHour": text("How many of its nodes they amount to.", 32),
                 "nodeHoursPerMonth": text("The same for a month of 730 hours.", 32),
@@ -171,7 +171,7 @@ STATUS_SCHEMA: Final[Schema] = {
                 "perMonth": text("In money, for a month of 730 hours.", 32),
                 "unpricedNodes": COUNT
                 | {"description": "Nodes without a price; they count with the average of the others."},
-                "text": text("All of it in words."),
+                "text": text("All of it in words, and what the plan costs if that differs."),
             },
         },
         "hold": {

@@ -92,7 +92,8 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     why = SizingReason(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
     binding = (Binding("cpu", WrittenQuantity(2000, "2000m"), 6000),)
     plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)
-    plan = replace(plan, cost=PlanCost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2))
+    held = PlanCost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2)
+    plan = replace(plan, reserved_cost=held, cost=held)
     status = with_state(status_of(plan, observed, {}, NOW), "resource-slack")
     assert status["limit"] == "cpu ceiling 2000m binds (6 wanted)"  # as its policy has it
     floored = replace(plan, floors=(Binding("memory", WrittenQuantity(8 << 30, "8Gi"), 2 << 30, limit="floor"),))
@@ -107,6 +108,10 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
         "perMonth": "350",
         "unpricedNodes": 2,
         "text": "0.48 EUR an hour, 350 EUR a month (1.2 nodes; 2 nodes of it have no price)",
+    }
+    more = status_of(replace(plan, cost=PlanCost(2.0, 0.8, "EUR", 0.4)), observed, {}, NOW)["cost"]
+    assert more == status["cost"] | {
+        "text": f"{held} now; 0.8 EUR an hour, 584 EUR a month (2 nodes) as planned",
     }
     assert status["spared"]["text"] == "120 pods of a day would have waited about 110 s each for a node, 3.7 h in all"
     assert set(STATUS_SCHEMA["properties"]["hold"]["properties"]) == set(status["hold"])

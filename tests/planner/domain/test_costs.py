@@ -34,7 +34,7 @@ def test_without_prices_slack_costs_node_hours() -> None:
     assert item.cost.per_hour is None
     # 8 of 32 cores are one node of four; memory is less
     assert item.cost.nodes == pytest.approx(int(item.planned[0]) / 32000 * 4)
-    assert str(item.cost) == "1 node hour an hour, 730 a month"
+    assert str(item.cost) == "1 node"
 
 
 def test_with_prices_it_costs_its_share_of_the_nodes() -> None:
@@ -113,6 +113,6 @@ def test_a_figure_has_three_digits(value: float, text: str) -> None:
     assert figure(value) == text
 
 
-def test_nodes_without_a_price_cost_node_hours() -> None:
-    assert PlanCost(1.0).of_nodes(3) == "take 3 node hours an hour, 2190 a month"
+def test_nodes_without_a_price_are_counted() -> None:
+    assert (PlanCost(1.0).of_nodes(3), str(PlanCost(1.0)), str(PlanCost(1.2))) == (None, "1 node", "1.2 nodes")
     assert PlanCost(1.0, 0.4, "EUR", 0.4).of_nodes(3) == "cost 1.2 EUR an hour, 876 EUR a month"

@@ -132,8 +132,8 @@ COST_NODES = MetricDefinition(
     "gauge",
     ("policy",),
     "",
-    "How many of the policy's nodes the placeholders amount to that are on nodes, by cpu or memory, whichever is more: "
-    f"node hours an hour. {_LEADER_ONLY}",
+    "How many of the policy's nodes the placeholders amount to that are on nodes, by cpu or memory, whichever is "
+    f"more. {_LEADER_ONLY}",
 )
 SPARED_SECONDS = MetricDefinition(
     "slack_spared_wait_seconds",

@@ -64,8 +64,14 @@ class PolicyObservation:
     """The form of the placeholders, as it stands in the status."""
 
 
-def cost_document(cost: PlanCost) -> dict[str, Any]:
-    """Return what the plan costs as it stands in the status; figures have three digits, so that few writes say it."""
+def cost_document(cost: PlanCost, planned: PlanCost | None) -> dict[str, Any]:
+    """Return what is held now costs, as it stands in the status; figures have three digits, so that few writes say it.
+
+    Args:
+        cost: of the placeholders whose capacity is on a node, as the metric has it.
+        planned: of all of them, which the text adds where that differs.
+    """
+    now, then = str(cost), "" if planned is None else str(planned)
     money = {"currency": cost.currency} if cost.per_hour is not None and cost.currency else {}
     if cost.per_hour is not None and cost.per_month is not None:
         money |= {"perHour": figure(cost.per_hour), "perMonth": figure(cost.per_month)}
@@ -74,7 +80,7 @@ def cost_document(cost: PlanCost) -> dict[str, Any]:
         "nodeHoursPerMonth": figure(cost.nodes_per_month),
         **money,
         **({"unpricedNodes": cost.unpriced_nodes} if cost.unpriced_nodes else {}),
-        "text": str(cost),
+        "text": now if then in ("", now) else f"{now} now; {then} as planned",
     }
 
 
@@ -146,8 +152,8 @@ def status_of(plan: PolicyPlan, observed: PolicyObservation, previous: Status, n
         status["replicas"] = plan.replicas
     if observed.instant_start is not None:
         status["instantStart"] = observed.instant_start
-    if plan.cost is not None:
-        status["cost"] = cost_document(plan.cost)
+    if plan.reserved_cost is not None:
+        status["cost"] = cost_document(plan.reserved_cost, plan.cost)
     if observed.spared is not None:
         status["spared"] = dict(observed.spared)
     if observed.hold is not None:

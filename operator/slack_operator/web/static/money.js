@@ -1,4 +1,4 @@
-// What slack costs, in money where every node that counts has a price, else in node hours. No elements here.
+// What slack costs, in money where every node that counts has a price, else as nodes. No elements here.
 
 const HOURS_PER_MONTH = 730;
 
@@ -15,7 +15,7 @@ export function totalCost(policies) {
   const hour = costs.reduce((sum, cost) => sum + (priced ? cost.perHour : cost.nodes), 0);
   const unit = priced ? costs[0].currency : "";
   const month = [figure(hour * HOURS_PER_MONTH), unit].filter(Boolean).join(" ");
-  return priced ? [[figure(hour), unit].filter(Boolean).join(" "), `an hour, ${month} a month`] : [figure(hour), `node hours an hour, ${month} a month`];
+  return priced ? [[figure(hour), unit].filter(Boolean).join(" "), `an hour, ${month} a month`] : [figure(hour), figure(hour) === "1" ? "node" : "nodes"];
 }
 
 /** What whole nodes cost, given how many of each policy; `names` maps to counts. */
@@ -27,5 +27,5 @@ export function nodesCost(counts, policies) {
     const unit = costs[0].currency ? ` ${costs[0].currency}` : "";
     return `${figure(hour)}${unit} an hour, ${figure(hour * HOURS_PER_MONTH)}${unit} a month`;
   }
-  return `${total.toLocaleString("en")} ${total === 1 ? "node hour" : "node hours"} an hour, ${(total * HOURS_PER_MONTH).toLocaleString("en")} a month`;
+  return `${total.toLocaleString("en")} ${total === 1 ? "node" : "nodes"}`;
 }
