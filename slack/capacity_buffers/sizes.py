@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from slack.capacity_buffers.api import BufferSpec
 from slack.cluster.quantity import QuantityError, manifest_thousandths
 from slack.cluster.wire import Quantities
+from slack.errors import InvalidInput
 
 LARGEST_COUNT = (1 << 31) - 1
 """Of the API's int32."""
 
 
-class InvalidSize(ValueError):
+class InvalidSize(InvalidInput):
     """A spec that gives no size; the message says why."""
 
 

@@ -71,7 +71,11 @@ ANNOTATION_VERSION = "resource-slack.io/crd-version"
 
 def definition_of(kind: CrdKind) -> dict[str, Any]:
     """Return a CustomResourceDefinition with the annotations that say which one it is."""
-    found = _definition(kind)
+    return with_annotations(_definition(kind))
+
+
+def with_annotations(found: dict[str, Any]) -> dict[str, Any]:
+    """Add to a definition the digest of its spec and the version that it is of."""
     spec = json.dumps(found["spec"], sort_keys=True).encode()
     annotations = {
         ANNOTATION_DIGEST: hashlib.sha256(spec).hexdigest()[:16],

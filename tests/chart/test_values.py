@@ -111,6 +111,7 @@ def differences(values: Mapping[str, Any], schema: Mapping[str, Any], path: str)
 def test_values_and_schema_name_the_same_keys_and_take_no_others() -> None:
     # Helm's own key; a list's items, which have no default; the two halves of Kubernetes' own types; a policy's fields.
     known = {f"operator.placeholders.{field}" for field in SCHEMA["$defs"]["placeholders"]["properties"]}
+    known |= {f"capacityBuffers.ceiling.{field}" for field in ("cpu", "memory", "perHour", "namespaceShare")}
     known |= {"global", "scorer.scheduler.resources.claims", "scorer.scheduler.resources.limits"}
     for part in PODS:
         known |= {f"{part}.resources.claims"}

@@ -103,7 +103,7 @@ class LiveScores:
         """With the time of the decision."""
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> bytes:
-        """Return a HostPriorityList; see `slack.scorer.asgi.Scorer`."""
+        """Return a HostPriorityList; see `slack.scorer.asgi.NodeScorer`."""
         standing = self._standing()
         demand = self._demand(pod)
         if standing is None:

@@ -32,11 +32,15 @@ _SAID = {
     PREEMPTION_STUCK: ("No preemption hangs", "A preemption hangs"),
     PLACEHOLDERS_CHANGED: ("Placeholders are as planned", "Placeholders are not as planned"),
     RELEASE_BLOCKED: ("Every node can go that is to go", "A node that is to go cannot"),
+    "Provisioning": ("All chunks fit into free capacity", "Not all chunks fit into free capacity"),
+    "ReadyForProvisioning": ("The buffer can be served", "The buffer cannot be served"),
+    "Conflict": ("No other server writes the buffer", "Another server writes the buffer"),
+    "LimitedByQuotas": ("No quota or ceiling limits the buffer", "A quota or a ceiling limits the buffer"),
     STALLED: ("Waiting is not in vain", "Waiting is in vain"),
 }
 """By type of condition: when all is well, and when not."""
 
-_ABOUT = ("SlackPolicy", "SlackScale", "Deployment", "ReplicaSet", "Pod", "Lease")
+_ABOUT = ("SlackPolicy", "SlackScale", "Deployment", "ReplicaSet", "Pod", "Lease", "CapacityBuffer")
 """Kinds whose reasons are explained."""
 
 

@@ -30,7 +30,7 @@ _LEAST_SECONDS, _LEAST_CLUSTER_SECONDS, _LEAST_HISTORY_SECONDS = 1.0, 30.0, 60.0
 
 
 class LevelName(StrEnum):
-    """`slack.audit.findings.sample.Level`, which is not loaded for a help text: it brings msgspec."""
+    """`slack.audit.findings.sample.CgroupLevel`, which is not loaded for a help text: it brings msgspec."""
 
     NODE = "node"
     KUBEPODS = "kubepods"

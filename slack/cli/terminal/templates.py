@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slack.errors import InvalidInput
+
 _TOKEN = re.compile(
     r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')      # a quoted text, left as it is
     |(?P<number>(?<![\w\])])-?\d+\.\d+)                     # 1.5 is no field
@@ -31,7 +33,7 @@ _GROUPS = {
 """API groups of kinds that commands list, as `-o name` shows them."""
 
 
-class InvalidTemplate(ValueError):
+class InvalidTemplate(InvalidInput):
     """A template that cannot be read."""
 
 

@@ -10,6 +10,7 @@ import yaml
 
 from slack.audit.api.crd import policy_crd, report_crd
 from slack.audit.api.policy import AuditPolicySpec, parse_audit_policy
+from slack.cli.crd import with_annotations
 
 ROOT = Path(__file__).resolve().parents[3]
 CRDS = {"cpuauditpolicies": policy_crd, "cpuauditreports": report_crd}
@@ -32,7 +33,7 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 @pytest.mark.parametrize("plural", sorted(CRDS))
 def test_the_chart_has_the_generated_crd(plural: str) -> None:
     file = ROOT / "charts" / "resource-slack" / "crds" / f"{plural}.yaml"
-    assert yaml.safe_load(file.read_text()) == CRDS[plural](), "run: make crds"
+    assert yaml.safe_load(file.read_text()) == with_annotations(CRDS[plural]()), "run: make crds"
 
 
 @pytest.mark.parametrize("plural", sorted(CRDS))

@@ -59,6 +59,7 @@ ROWS = (
     Row("migrate", _API, "migrate --kubeconfig {config}"),
     Row("migrate", _API, "migrate -n a deploy/b --kubeconfig {config}"),
     Row("uninstall", _API, "uninstall --kubeconfig {config}"),
+    Row("upgrade-crds", _API, "upgrade-crds --kubeconfig {config}"),
     Row("uninstall", _API, "uninstall --yes --kubeconfig {config}"),
     Row("uninstall", _API, "uninstall --yes --stop-deployment a --kubeconfig {config}"),
     Row("operator", _API, "operator --listen 127.0.0.1:0 --kubeconfig {config}", Ending.PROCESS, late=False),

@@ -21,6 +21,7 @@ READS = {
     "slack/planner/model/shape.py": 3,  # the form, who starts in its place, the text
     "slack/planner/policy/spec.py": 2,  # the form, who starts in its place
     "slack/planner/objects/changed_scheduler.py": 1,  # the name that was planned
+    "slack/capacity_buffers/plan.py": 1,  # the setting: chunks have the unbound form
     "slack/cli/inputs/forms.py": 2,  # decides the form of a dry run
     "operator/slack_operator/app.py": 1,  # the operator's setting
 }

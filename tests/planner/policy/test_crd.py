@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from slack.cli.crd import with_annotations
 from slack.cluster.labels import API_VERSION
 from slack.planner.policy.crd import crd
 from slack.planner.policy.spec import KIND, InvalidPolicy, PolicySpec, parse_policy
@@ -38,7 +39,7 @@ def nodes(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, An
 
 
 def test_the_chart_has_the_generated_crd() -> None:
-    assert yaml.safe_load(CHART.read_text()) == crd(), "run: make crds"
+    assert yaml.safe_load(CHART.read_text()) == with_annotations(crd()), "run: make crds"
 
 
 def test_it_is_cluster_scoped_with_a_status_subresource_and_the_promised_columns() -> None:
