@@ -27,7 +27,6 @@ from e2e.harness.product.operator import (
     placeholders,
     policy,
     replica_sets,
-    status,
     wait_until_placed,
 )
 from e2e.harness.product.uninstall_hook import HOOK, JOB, arguments, complete
@@ -166,9 +165,12 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
         assert "--interval=10s" in arguments(api.get(DEPLOYMENT))
         assert any("pods/status" in rule["resources"] for rule in api.get(CLUSTER_ROLE)["rules"])
 
-        # A policy that Helm knows nothing of; it only looks, so that it takes no node from the other one.
-        api.create(policy("by-hand", dryRun=True, nodeSelector={"kubernetes.io/hostname": "node-5"}))
-        wait_until(lambda: status(api, "by-hand"), 20, "the policy applied by hand to be seen")
+        # A policy that Helm knows nothing of: its placeholders stay when Helm deletes the release.
+        own = {"minRate": 0, "floor": {"cpu": "500m"}}
+        api.create(policy("by-hand", extraCapacity=own, nodeSelector={"kubernetes.io/hostname": "node-5"}))
+        wait_until(
+            lambda: any("by-hand" in pod["metadata"]["name"] for pod in placeholders(api)), 30, "its placeholder"
+        )
 
         uninstalling = helm.start("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--timeout=120s")
         try:
@@ -178,7 +180,7 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
             rights = rbac.granted(roles_of_hook(api))
             mark = loaded.audit_mark()
             assert api.find(DEPLOYMENT) is None, "Helm has deleted the release before"
-            assert placeholders(api), "those of the user's policy and of no policy stay until the hook"
+            assert placeholders(api), "those of the policy that Helm does not know stay until the hook"
             api.create(quota(NAMESPACE, ["resource-slack"]))  # as of an operator that was stopped while it was on
             # The operator still ends, as its pods may for half a minute; without its rights it makes nothing again.
             done = run_hook(hook, command=arguments(job))
