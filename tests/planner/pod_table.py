@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tests.cluster.build import Json, node, pod
 from tests.planner.scenes import replicas
 
-_PAGE = Path(__file__).parents[2] / "docs/details/how-it-works.md"
+_PAGE = Path(__file__).parents[2] / "docs/how-it-works.md"
 PRIORITY = -10
 _VIRTUAL = {"key": "virtual-kubelet.io/provider", "value": "cloud", "effect": "NoSchedule"}
 NODES = (
