@@ -118,7 +118,10 @@ def status_managers(buffer: CapacityBuffer) -> dict[str, float]:
 def rivals(buffer: CapacityBuffer, since: float) -> tuple[str, ...]:
     """Name the others who have written a buffer's status since a time (Unix seconds).
 
-    Times of field managers are whole seconds, cut: one of our own write's second is no evidence.
+    Times of field managers are whole seconds, cut: one of our own write's second is evidence only if the strategy in the
+    status is no longer ours, as every server writes its own.
     """
     written = status_managers(buffer)
-    return tuple(sorted(name for name, at in written.items() if name and name != FIELD_MANAGER and at > since))
+    is_ours = (buffer.status or {}).get("provisioningStrategy") == OWN_STRATEGY
+    others = {name: at for name, at in written.items() if name and name != FIELD_MANAGER}
+    return tuple(sorted(name for name, at in others.items() if at > since or (at == since and not is_ours)))

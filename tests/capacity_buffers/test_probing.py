@@ -82,5 +82,9 @@ def test_a_rival_is_who_has_written_the_status_since() -> None:
         )
     ]
 
+    own.status = {"provisioningStrategy": OWN_STRATEGY}
     assert rivals(own, 80) == ("cluster-autoscaler",)
-    assert rivals(own, 90) == ()
+    assert rivals(own, 90) == (), "our own write of that second came last"
+    own.status = {"provisioningStrategy": ACTIVE_CAPACITY}
+    assert rivals(own, 90) == ("cluster-autoscaler",), "its write of that second came last"
+    assert rivals(own, 91) == ()

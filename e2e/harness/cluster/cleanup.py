@@ -16,6 +16,7 @@ from e2e.harness.objects import wait_until
 _COLLECTIONS = (
     "/apis/resource-slack.io/v1alpha1/slackpolicies",
     "/apis/autoscaling/v2/horizontalpodautoscalers",
+    "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers",
     "/apis/resource-slack.io/v1alpha1/slackscales",
     "/apis/resource-slack.io/v1alpha1/slackhistories",
     "/apis/resource-slack.io/v1alpha1/cpuauditpolicies",
@@ -32,6 +33,7 @@ _COLLECTIONS = (
     "/apis/batch/v1/cronjobs",
     "/apis/batch/v1/jobs",
     "/apis/policy/v1/poddisruptionbudgets",
+    "/api/v1/podtemplates",
     "/api/v1/resourcequotas",
     "/api/v1/limitranges",
     "/api/v1/pods",
