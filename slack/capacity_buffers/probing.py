@@ -118,8 +118,8 @@ def status_managers(buffer: CapacityBuffer) -> dict[str, float]:
 def rivals(buffer: CapacityBuffer, since: float) -> tuple[str, ...]:
     """Name the others who have written a buffer's status since a time (Unix seconds).
 
-    Times of field managers are whole seconds, cut: one of our own write's second is evidence only if the strategy in the
-    status is no longer ours, as every server writes its own.
+    Times of field managers are whole seconds, cut: one of our own write's second is evidence only if the strategy in
+    the status is no longer ours, as every server writes its own.
     """
     written = status_managers(buffer)
     is_ours = (buffer.status or {}).get("provisioningStrategy") == OWN_STRATEGY
