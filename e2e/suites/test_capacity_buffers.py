@@ -81,10 +81,10 @@ def _edit_template(api: Api) -> None:
 
 
 def _wait_for_size(api: Api, name: str, field: str, value: int) -> None:
-    state = lambda: buffer_status(api, name)  # noqa: E731  # what is shown on a failure
-    wait_until(
-        lambda: buffer_status(api, name).get(field) == value, 30, f"{field} of {name} to be {value}", state=state
-    )
+    def status() -> Json:
+        return buffer_status(api, name)
+
+    wait_until(lambda: status().get(field) == value, 30, f"{field} of {name} to be {value}", state=status)
 
 
 def _size_follows_a_workload(api: Api) -> None:

@@ -104,7 +104,7 @@ def _from_files(files: str, access: ClusterAccess, configuration: Configuration)
     overridden = access.cluster is not None or access.user is not None or access.token is not None
     try:
         with _overriding_context(files, context, access) if overridden else _as_it_is(files, wanted) as (paths, name):
-            load_kube_config(  # type: ignore[no-untyped-call]
+            load_kube_config(  # type: ignore[no-untyped-call]  # the client has no types
                 paths, context=name, client_configuration=configuration, persist_config=False
             )
     except (ConfigException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:

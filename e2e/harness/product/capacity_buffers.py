@@ -4,7 +4,6 @@ Autoscalers ship the CRD. This one has the fields, the defaults, the rules and t
 v1beta1, as far as a server or a user can tell.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from e2e.harness.api import Api, Json
@@ -141,11 +140,12 @@ def wait_for_provisioning(
     """Wait until `Provisioning` is `Status Reason`; return the status."""
 
     def said() -> Json | None:
-        status = buffer_status(api, name, namespace)
-        return status if buffer_reasons(api, name, namespace).get("Provisioning") == wanted else None
+        return status() if buffer_reasons(api, name, namespace).get("Provisioning") == wanted else None
 
-    state: Callable[[], Json] = lambda: buffer_status(api, name, namespace)  # noqa: E731  # what is shown on a failure
-    return wait_until(said, seconds, f"Provisioning of {name} to be {wanted}", state=state) or {}
+    def status() -> Json:
+        return buffer_status(api, name, namespace)
+
+    return wait_until(said, seconds, f"Provisioning of {name} to be {wanted}", state=status) or {}
 
 
 def delete_buffer(api: Api, name: str, namespace: str = "default") -> None:

@@ -9,25 +9,25 @@ from slack.cluster.wire import ABSENT
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 
-O = TypeVar("O", CapacityBuffer, PodTemplateObject)  # noqa: E741  # an object
+StoredObject = TypeVar("StoredObject", CapacityBuffer, PodTemplateObject)
 Key = tuple[str, str]
 """Namespace and name."""
 
 
-class ObjectStore(Generic[O]):
+class ObjectStore(Generic[StoredObject]):
     """Kept by the reflector's thread, read by any."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._known: dict[Key, O] = {}
+        self._known: dict[Key, StoredObject] = {}
         self._unseen: set[Key] = set()
 
     def begin(self) -> None:
         """A new list begins."""
         self._unseen = set(self._known)
 
-    def apply(self, events: Sequence[tuple[EventType, O]]) -> None:
+    def apply(self, events: Sequence[tuple[EventType, StoredObject]]) -> None:
         """Some events, in order."""
         with self._lock:
             for event, item in events:
@@ -51,12 +51,12 @@ class ObjectStore(Generic[O]):
         self._unseen = set()
         self._on_change()
 
-    def get(self, namespace: str, name: str) -> O | None:
+    def get(self, namespace: str, name: str) -> StoredObject | None:
         """Return one of them."""
         with self._lock:
             return self._known.get((namespace, name))
 
-    def all(self) -> list[O]:
+    def all(self) -> list[StoredObject]:
         """Return all, in no order."""
         with self._lock:
             return list(self._known.values())
@@ -67,7 +67,7 @@ class ObjectStore(Generic[O]):
             self._known.clear()
 
 
-def _without_message(item: O) -> O:
+def _without_message(item: StoredObject) -> StoredObject:
     """Let go of the message that an object came in."""
     if isinstance(item, PodTemplateObject):
         item.metadata.annotations = None

@@ -476,7 +476,7 @@ def test_a_restarted_controller_knows_what_stands_raised(hands: Hands) -> None:
 
 
 def test_a_pod_is_told_once_an_hour(hands: Hands) -> None:
-    event_reporter = AuditEventReporter(hands.recorder, may_write=lambda: True, clock=hands.clock)  # type: ignore[arg-type]
+    event_reporter = AuditEventReporter(hands.recorder, may_write=lambda: True, clock=hands.clock)  # type: ignore[arg-type]  # a double
     policy = AuditPolicy(name="default")
     found = hands.nodes.findings({"shop": HOW}).judged
     assert [event_reporter.report(found, {"shop": policy}) for _ in range(3)] == [1, 0, 0]
