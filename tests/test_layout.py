@@ -51,6 +51,18 @@ def test_there_are_locks_for_running_and_for_developing() -> None:
     assert {"run.txt", "dev.txt", "uv.txt"} <= {lock.name for lock in LOCKS}
 
 
+def test_nothing_is_defined_behind_what_runs_a_module() -> None:
+    behind = re.compile(r'^if __name__ == "__main__":\n(?:[ #].*\n|\n)*\S', re.MULTILINE)
+    assert behind.search('if __name__ == "__main__":\n    # why\n    main()\n\n\nNAME = 1\n')
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in ("slack", "operator", "benchmarks", "e2e", "tools", "release")
+        for path in (ROOT / folder).rglob("*.py")
+        if behind.search(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "what comes later is not there yet when the module runs"
+
+
 def test_the_ci_script_can_be_run() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 

@@ -221,13 +221,7 @@ def become(flags: Mapping[str, object], config: Path | None = None) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-P", "-m", "slack_operator.demand.proxy.process", *words])
 
 
-if __name__ == "__main__":
-    # NATS's library would load it, if it is there, for websockets: 12 MiB in every pod, for nothing.
-    sys.modules.setdefault("aiohttp", None)  # type: ignore[arg-type]  # None is how an import is forbidden
-    sys.exit(arguments.main(DemandProxySettings, run))
-
-
-_SECONDS: Final = 1.0
+_NOTIFY_SECONDS: Final = 1.0
 
 
 def say_ready(container: str) -> None:
@@ -238,7 +232,13 @@ def say_ready(container: str) -> None:
     address = "\0" + path[1:] if path.startswith("@") else path
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-            told.settimeout(_SECONDS)  # who does not read must not hold up messages
+            told.settimeout(_NOTIFY_SECONDS)  # who does not read must not hold up messages
             told.sendto(f"READY=1\nX_CONTAINER={container}\n".encode(), address)
     except OSError:
         return
+
+
+if __name__ == "__main__":
+    # NATS's library would load it, if it is there, for websockets: 12 MiB in every pod, for nothing.
+    sys.modules.setdefault("aiohttp", None)  # type: ignore[arg-type]  # None is how an import is forbidden
+    sys.exit(arguments.main(DemandProxySettings, run))
