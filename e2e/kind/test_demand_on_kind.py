@@ -92,14 +92,17 @@ def test_a_pool_of_real_containers_is_served_by_nats_in_the_cluster(shell: Shell
         post(shell, "thumbnail", f"message-{number}")
     print(f"\n{MESSAGES} messages posted in {time.monotonic() - began:.1f} s")
 
-    def ran() -> set[str]:
-        lines = "\n".join(shell(f"kubectl -n media logs {name} -c action || true") for name in pods(shell, "thumbnail"))
-        return {line.split()[1] for line in lines.splitlines() if line.startswith("ran ")}
+    ran: set[str] = set()
+    """What was run so far: the log of a container that has ended is gone."""
+
+    def all_ran() -> bool:
+        named = " ".join(pods(shell, "thumbnail"))
+        logs = shell(f"for name in {named}; do kubectl -n media logs $name -c action || true; done")
+        ran.update(line.split()[1] for line in logs.splitlines() if line.startswith("ran "))
+        return ran == wanted
 
     wanted = {f"message-{number}" for number in range(MESSAGES)}
-    wait_until(
-        lambda: ran() == wanted, 120, "all to be run", state=lambda: (ran(), status(shell, "thumbnail")), every=2
-    )
+    wait_until(all_ran, 120, "all to be run", state=lambda: (ran, status(shell, "thumbnail")), every=2)
     took, count = time.monotonic() - began, len(pods(shell, "thumbnail"))
     print(f"all were run {took:.1f} s after the first was sent, by {count} pods")
 
