@@ -4,12 +4,13 @@ A token costs one TokenReview, however often it is sent meanwhile. Order of revi
 
 1. Tokens whose claims are those of a caller that would be accepted come before all others. Claims are not verified
    here: they only decide about the order.
-2. Addresses take turns, so that one client delays only itself.
-3. The newest and the oldest request of an address come in turn: the newest, because most of a flood is older; the
+2. Tokens of a client that has shown too many others lately (`ReviewPace`) come after the rest of their class, and take
+   three quarters of the reviewers at most. None is refused: valid ones are among them where clients share an address.
+3. Addresses take turns, so that one client delays only itself.
+4. The newest and the oldest request of an address come in turn: the newest, because most of a flood is older; the
    oldest, so that nobody waits for ever.
 
-If the queue is full, the oldest request of the address with the most of them is refused. So is a new token of a client
-that has shown too many others lately (`ReviewPace`).
+If the queue is full, the oldest request of the address with the most of them is refused.
 """
 
 import asyncio
@@ -40,9 +41,8 @@ class _Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By key: what was left, and when."""
 
-    def wait_seconds(self, key: str, now: float) -> float:
-        """Return the seconds until one may be taken; 0 if one may be taken now."""
-        return max(0.0, (1.0 - self._now_left(key, now)) / self._per_second)
+    def has_one(self, key: str, now: float) -> bool:
+        return self._now_left(key, now) >= 1.0
 
     def take(self, key: str, now: float) -> None:
         self._left[key] = self._now_left(key, now) - 1.0, now
@@ -56,11 +56,11 @@ class _Buckets:
 
 
 class ReviewPace:
-    """How fast one client may have different tokens reviewed: a burst, then a rate, by identity and by address.
+    """How many different tokens of one client are reviewed first: a burst, then a rate, by identity and by address.
 
     The identity is what a token claims, unverified; together with the address, so that nobody can use up another's. An
-    agent shows a new token once an hour. A client that can make tokens at will is slowed down to the pace of its
-    identity, and one that invents identities to that of its address. Owned by one event loop.
+    agent shows a new token once an hour. A client that can make tokens at will goes beyond the pace of its identity.
+    One that invents identities goes beyond that of its address. Owned by one event loop.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,22 +68,20 @@ class ReviewPace:
         self._identities = _Buckets(IDENTITY_BURST, IDENTITY_PER_SECOND)
         self._addresses = _Buckets(ADDRESS_BURST, ADDRESS_PER_SECOND)
 
-    def take(self, address: str, identity: str) -> float:
-        """Take one review; returns 0, or the seconds after which to come again if none is left.
+    def take(self, address: str, identity: str) -> bool:
+        """Take one review; return whether one was left.
 
         Args:
             address: of the client.
             identity: what its token claims to be; '' if it claims nothing.
         """
         now, client = self._clock(), f"{address} {identity}"
-        wait = self._identities.wait_seconds(client, now) if identity else 0.0
-        wait = max(wait, self._addresses.wait_seconds(address, now))
-        if wait > 0.0:
-            return wait
+        if not self._addresses.has_one(address, now) or (identity and not self._identities.has_one(client, now)):
+            return False
         if identity:
             self._identities.take(client, now)
         self._addresses.take(address, now)
-        return 0.0
+        return True
 
 
 MOST_WAITING: Final = 512
@@ -91,17 +89,17 @@ T = TypeVar("T")
 
 
 class QueueFull(Exception):
-    """A token that is not judged now: too many wait, or its client has shown too many."""
+    """A token that is not judged now: too many wait."""
 
 
 class _Waiting:
-    __slots__ = ("address", "done", "judge", "key", "likely", "waiters")
+    __slots__ = ("address", "done", "judge", "key", "line", "waiters")
 
-    def __init__(self, key: bytes, address: str, judge: Callable[[], Any], *, likely: bool) -> None:
+    def __init__(self, key: bytes, address: str, judge: Callable[[], Any], line: "_Line") -> None:
         self.key = key
         self.address = address
         self.judge = judge
-        self.likely = likely
+        self.line = line
         self.waiters = 0
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -109,8 +107,10 @@ class _Waiting:
 class _Line:
     """Requests of one class, by address."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, beyond_pace: bool) -> None:
+        self.beyond_pace = beyond_pace
         self.by_address: OrderedDict[str, list[_Waiting]] = OrderedDict()
+        self._newest = False
 
     def add(self, waiting: _Waiting) -> None:
         self.by_address.setdefault(waiting.address, []).append(waiting)
@@ -122,11 +122,12 @@ class _Line:
             if not line:
                 del self.by_address[waiting.address]
 
-    def next(self, *, newest: bool) -> _Waiting | None:
+    def next(self) -> _Waiting | None:
         if not self.by_address:
             return None
+        self._newest = not self._newest
         address, line = self.by_address.popitem(last=False)
-        waiting = line.pop(-1 if newest else 0)
+        waiting = line.pop(-1 if self._newest else 0)
         if line:
             self.by_address[address] = line  # behind the others
         return waiting
@@ -144,9 +145,14 @@ class ReviewQueue(Generic[T]):
         self._most_waiting = most_waiting
         self._pace = ReviewPace()
         self._running = 0
-        self._newest = False
+        self._running_beyond_pace = 0
         self._known: dict[bytes, _Waiting] = {}
-        self._likely, self._others = _Line(), _Line()
+        self._lines = {
+            (likely, beyond_pace): _Line(beyond_pace=beyond_pace)
+            for likely in (True, False)
+            for beyond_pace in (False, True)
+        }
+        """By whether tokens are likely, and beyond their client's pace; the first is served first."""
 
     def __len__(self) -> int:
         return len(self._known) - self._running
@@ -161,15 +167,14 @@ class ReviewQueue(Generic[T]):
             likely: whether the token's claims are those of a caller that would be accepted.
 
         Raises:
-            QueueFull: too many wait, or the client has shown too many.
+            QueueFull: too many wait.
         """
         key = token_hash(token)
         waiting = self._known.get(key)
         if waiting is None:
-            if (seconds := self._pace.take(address, identity_of(token))) > 0.0:
-                raise QueueFull(f"too many different tokens are shown; come again in {seconds:.0f} s")
-            waiting = self._known[key] = _Waiting(key, address, judge, likely=likely)
-            (self._likely if likely else self._others).add(waiting)
+            line = self._lines[likely, not self._pace.take(address, identity_of(token))]
+            waiting = self._known[key] = _Waiting(key, address, judge, line)
+            line.add(waiting)
             self._start()
             if len(self) > self._most_waiting:
                 self._refuse_one()
@@ -184,11 +189,11 @@ class ReviewQueue(Generic[T]):
 
     def _start(self) -> None:
         while self._running < self._at_once:
-            self._newest = not self._newest
-            waiting = self._likely.next(newest=self._newest) or self._others.next(newest=self._newest)
+            waiting = self._next()
             if waiting is None:
                 return
             self._running += 1
+            self._running_beyond_pace += waiting.line.beyond_pace
             try:
                 running = asyncio.get_running_loop().run_in_executor(self._executor, waiting.judge)
             except RuntimeError as error:  # the server ends
@@ -197,6 +202,15 @@ class ReviewQueue(Generic[T]):
                 waiting.done.exception()
                 return
             running.add_done_callback(partial(self._judged, waiting))
+
+    def _next(self) -> _Waiting | None:
+        most_beyond_pace = max(1, self._at_once * 3 // 4)
+        for line in self._lines.values():
+            if line.beyond_pace and self._running_beyond_pace >= most_beyond_pace:
+                continue
+            if (waiting := line.next()) is not None:
+                return waiting
+        return None
 
     def _judged(self, waiting: _Waiting, future: "asyncio.Future[T]") -> None:
         self._ended(waiting)
@@ -212,17 +226,17 @@ class ReviewQueue(Generic[T]):
 
     def _ended(self, waiting: _Waiting) -> None:
         self._running -= 1
+        self._running_beyond_pace -= waiting.line.beyond_pace
         self._known.pop(waiting.key, None)
 
     def _give_up(self, waiting: _Waiting) -> None:
         """Forget a request that nobody waits for any more, if it was not begun."""
-        line = self._likely if waiting.likely else self._others
-        if waiting in line.by_address.get(waiting.address, ()):
-            line.remove(waiting)
+        if waiting in waiting.line.by_address.get(waiting.address, ()):
+            waiting.line.remove(waiting)
             self._known.pop(waiting.key, None)
 
     def _refuse_one(self) -> None:
-        for line in (self._others, self._likely):
+        for line in reversed(self._lines.values()):
             if (oldest := line.oldest_of_the_most()) is not None:
                 line.remove(oldest)
                 self._known.pop(oldest.key, None)
