@@ -24,6 +24,7 @@ from benchmarks.fingerprint import differences, fingerprint, listed
 from benchmarks.generator import NOW
 from benchmarks.operator_window import RECORD
 from benchmarks.usage import usage
+from e2e.harness.machine_speed import time_scale
 from e2e.harness.ports import LOOPBACK, free_port
 from slack.kube.kubeconfig import connect
 
@@ -78,9 +79,15 @@ class Operating:
     def wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         """Wait until something holds.
 
+        Args:
+            condition: asked again and again.
+            seconds: on the reference machine; here they are stretched by `machine_speed.time_scale`.
+            what: is waited for.
+
         Raises:
             NotThere: with the end of the operator's log.
         """
+        seconds *= time_scale()
         end = time.monotonic() + seconds
         while not condition():
             if self._running.poll() is not None or time.monotonic() > end:
