@@ -41,7 +41,8 @@ from slack.cluster.tables.kind_table import BY_CLASS
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.cluster.tables.reserved_table import ReservedRecord, WorkloadKey, speaking
 from slack.cluster.together import steps_of
-from slack.cluster.unbound_room import HostsOf, Packed, UnboundRoom
+from slack.cluster.unbound_packing import HostsOf
+from slack.cluster.unbound_room import Packed, UnboundRoom
 from slack.cluster.unchecked import Unchecked
 
 T = TypeVar("T")

@@ -12,22 +12,29 @@ until its replacement is there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from slack.cluster.classes import NO_SELECTORS, Constraints, NodeClass, NodeSelectors, admits
-from slack.cluster.labels import HOSTNAME, LABEL_RELEASE, LABEL_RESERVED_FOR
-from slack.cluster.snapshot import BoolArray, FloatArray, IndexArray, IntArray, NodeColumns, Placeholder
+from slack.cluster.classes import NO_SELECTORS, Constraints, NodeClass, NodeSelectors
+from slack.cluster.labels import LABEL_RESERVED_FOR
+from slack.cluster.snapshot import BoolArray, FloatArray, IntArray, NodeColumns, Placeholder
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
+from slack.cluster.unbound_packing import (
+    HostsOf,
+    PackedShape,
+    Packing,
+    ShapeFill,
+    TopologyDomains,
+    largest_first,
+    pack_again,
+    room_of,
+)
 
 _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
-_FIRST_PLACES, _MORE_PLACES = 512, 8
-"""So many nodes are looked at first for the placeholders of one shape, and then so many times as many."""
-HostsOf = Mapping[str, IntArray]
-"""By workload (`shop/deploy/api`): rows of the nodes that have pods of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,29 +45,6 @@ class Packed:
     nodes: NodeColumns
 
 
-@dataclass(slots=True)
-class _Room:
-    """What is left while placeholders are packed; its columns have the nodes in the order in which they are filled."""
-
-    order: IntArray
-    """[N] rows of the nodes."""
-    free: IntArray
-    """[R, N]"""
-    slots: IntArray
-    """[N] pod slots."""
-    usable: BoolArray
-    """[N] ready and schedulable, and with a slot left."""
-    class_id: IndexArray
-    """[N]"""
-
-    def take(self, places: IntArray, each: IntArray, asked: Iterable[tuple[int, int]]) -> None:
-        """Fill these places, each of which occurs once, with so many placeholders that request so much."""
-        self.slots[places] -= each
-        self.usable[places] &= self.slots[places] > 0
-        for column, amount in asked:
-            self.free[column, places] -= each * amount
-
-
 class _Wait(NamedTuple):
     """A time in which a placeholder has fitted nowhere."""
 
@@ -69,41 +53,16 @@ class _Wait(NamedTuple):
     lasts: bool
 
 
-@dataclass(slots=True, eq=False)
-class _Group:
-    """The unbound placeholders of one shape: alike, so that one pass over the nodes places all of them."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Group(PackedShape):
+    """A shape's placeholders, and how the last snapshot shows them."""
 
-    pods: list[PlaceholderFacts]
-    """The oldest first: those beyond what fits are the newest."""
     at: list[int]
     """Of each, its index in the placeholders of the snapshot."""
-    vector: IntArray
-    """[R] what one requests."""
-    asked: tuple[tuple[int, int], ...]
-    """The same as columns and amounts, without zeros."""
-    constraints: Constraints
-    topology: tuple[str, ...]
-    """Keys over which they avoid their workload and one another."""
-    reserved_for: str
     shown: list[Placeholder | None]
     """As the last snapshot has them; None where it does not."""
-    classes: Sequence[NodeClass] = ()
-    selectors: NodeSelectors = NO_SELECTORS
-    reach: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    """[NC] which of `classes` admits them."""
-    own: BoolArray | None = None
-    """[NC] those of them that are their policy's; None where all are."""
     rows: IntArray | None = None
     """The nodes with which `shown` was made, where nothing else decides it; None where some wait or have waited."""
-
-    def look_at(self, classes: Sequence[NodeClass], selectors: NodeSelectors) -> None:
-        """Find out which classes admit them, and which of these are their policy's, unless it is known."""
-        if self.classes is classes and self.selectors == selectors:
-            return
-        self.classes, self.selectors = classes, selectors
-        self.reach = np.array([admits(self.constraints, _kept(each)) for each in classes], dtype=np.bool_)
-        own = np.array([_is_of(self.pods[0].policy, each, selectors) for each in classes], dtype=np.bool_) & self.reach
-        self.own = None if bool((own == self.reach).all()) else own
 
     def show(self, rows: IntArray, waits: Mapping[str, _Wait]) -> Sequence[Placeholder | None]:
         """Return them where they fit; what is as it was stays the same value."""
@@ -144,6 +103,10 @@ class UnboundRoom:
         self._groups: tuple[Sequence[PlaceholderFacts], Sequence[str], Sequence[_Group]] | None = None
         self._held: tuple[Sequence[str], BoolArray] | None = None
         """Names of the last snapshot's nodes, and which of them held placeholders; None before the first."""
+        self._packing: Packing[_Group] | None = None
+        """Of the last snapshot."""
+        self._last_shown: tuple[Sequence[Placeholder], Sequence[ShapeFill], tuple[Placeholder, ...]] | None = None
+        """What the last one was made from and showed; None if some wait or have waited."""
 
     def pack(
         self,
@@ -172,34 +135,49 @@ class UnboundRoom:
             created_seconds: [N] Unix seconds at which the nodes were created.
             selectors: of all policies.
         """
-        groups = self._grouped(placeholders, unbound, resources)
-        preferred = self._preferred(nodes.names, created_seconds)
-        room, domains = _room_of(nodes, classes, preferred, marked), _Domains(nodes, classes)
-        placed: list[tuple[_Group, IntArray]] = []
-        for group in _largest_first(groups, nodes):
+        groups = largest_first(self._grouped(placeholders, unbound, resources), nodes)
+        for group in groups:
             group.look_at(classes, selectors)
-            places, each = _places(room, group, domains, hosts_of.get(group.reserved_for, _NO_ROWS))
-            room.take(places, each, group.asked)
-            placed.append((group, np.repeat(room.order[places], each)))
-        held = np.zeros(len(nodes.names), dtype=np.bool_)
-        for _, rows in placed:
-            held[rows] = True
-        self._held = nodes.names, held
-        self._wait(unbound, {pod.uid for group, rows in placed for pod in group.pods[len(rows) :]}, now)
-        shown: list[Any] = list(placeholders)
-        for group, rows in placed:
-            for index, pod in zip(group.at, group.show(rows, self._waits), strict=True):
-                shown[index] = pod
-        free, slots = np.empty_like(nodes.free), np.empty_like(room.slots)
-        free[room.order], slots[room.order] = room.free.T, room.slots
+        room = room_of(nodes, classes, self._preferred(nodes.names, created_seconds), marked)
+        hosts = [hosts_of.get(group.reserved_for, _NO_ROWS) for group in groups]
+        known = self._packing
+        if known is None or not known.is_about(room, classes, selectors, groups):
+            known = None
+        packing = pack_again(room, groups, hosts, (classes, selectors), TopologyDomains(nodes, classes), known)
+        self._packing, self._held = packing, (nodes.names, packing.number > 0)
         return Packed(
-            tuple(shown),
+            self._shown(placeholders, unbound, packing, now),
             replace(
                 nodes,
-                placeholders=_frozen(nodes.allocatable - nodes.real - nodes.daemon - free),
-                pod_count=_frozen(nodes.max_pods - slots),
+                placeholders=_frozen(nodes.placeholders + packing.amounts),
+                pod_count=_frozen(nodes.pod_count + packing.number),
             ),
         )
+
+    def _shown(
+        self,
+        placeholders: Sequence[Placeholder],
+        unbound: Sequence[PlaceholderFacts],
+        packing: Packing[_Group],
+        now: float,
+    ) -> tuple[Placeholder, ...]:
+        """Return all placeholders, the unbound ones where they fit; the same value while nothing of it changes."""
+        last = self._last_shown
+        if last is not None and last[0] is placeholders and all(map(is_, last[1], packing.fills)):
+            return last[2]
+        waiting = {
+            pod.uid
+            for group, fill in zip(packing.groups, packing.fills, strict=True)
+            for pod in group.pods[len(fill.rows) :]
+        }
+        self._wait(unbound, waiting, now)
+        found: list[Any] = list(placeholders)
+        for group, fill in zip(packing.groups, packing.fills, strict=True):
+            for index, pod in zip(group.at, group.show(fill.rows, self._waits), strict=True):
+                found[index] = pod
+        shown = tuple(found)
+        self._last_shown = None if self._waits else (placeholders, packing.fills, shown)
+        return shown
 
     def _preferred(self, names: Sequence[str], created_seconds: FloatArray | None) -> FloatArray | BoolArray:
         """[N] sort keys of nodes: those that held placeholders in the last snapshot first; without one, the oldest."""
@@ -234,7 +212,18 @@ class UnboundRoom:
             asked = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount)
             at = [index[pod.uid] for pod in pods]
             shown = [before.get(id(pod)) for pod in pods]
-            groups.append(_Group(pods, at, vector, asked, constraints, topology, first.reserved_for, shown))
+            groups.append(
+                _Group(
+                    pods=pods,
+                    vector=vector,
+                    asked=asked,
+                    constraints=constraints,
+                    topology=topology,
+                    reserved_for=first.reserved_for,
+                    at=at,
+                    shown=shown,
+                )
+            )
         groups.sort(key=lambda group: (group.pods[0].policy, group.pods[0].shape, group.pods[0].name))
         self._groups = unbound, resources, groups
         return groups
@@ -255,104 +244,6 @@ class UnboundRoom:
 def _since(pod: PlaceholderFacts, waits: Mapping[str, _Wait]) -> float:
     wait = waits.get(pod.uid) if waits else None
     return pod.created_seconds if wait is None else wait.since
-
-
-def _largest_first(groups: Sequence[_Group], nodes: NodeColumns) -> list[_Group]:
-    """Return the groups by what one takes of the largest node, equal ones in the order that they have."""
-    scale = np.maximum(nodes.allocatable.max(axis=0, initial=1), 1)
-    shares = (np.array([group.vector for group in groups]) / scale).max(axis=1, initial=0.0)
-    return [groups[index] for index in np.argsort(-shares, kind="stable").tolist()]
-
-
-def _places(room: _Room, group: _Group, domains: "_Domains", hosts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the places that take placeholders of one shape, and how many of them each takes; no more than there are.
-
-    The first nodes hold most placeholders, so a few are looked at, and the others if these are not enough. Only where
-    the nodes of their policy do not suffice are others looked at.
-    """
-    count, nodes = len(group.pods), len(room.order)
-    looked_at = max(_FIRST_PLACES, 2 * count)
-    classes = group.reach if group.own is None else group.own
-    while True:
-        places, each = _places_among(room, group, classes, domains, hosts, looked_at)
-        if each.sum() == count:
-            return places, each
-        if looked_at >= nodes:
-            break
-        looked_at *= _MORE_PLACES
-    return (places, each) if group.own is None else _places_among(room, group, group.reach, domains, hosts, nodes)
-
-
-def _places_among(
-    room: _Room, group: _Group, reach: BoolArray, domains: "_Domains", hosts: IntArray, first: int
-) -> tuple[IntArray, IntArray]:
-    """Return the same of the first nodes, and of these classes; those that are the policy's own come first.
-
-    Over all of these there are comparisons only: what divides and adds up looks at as many nodes as there are
-    placeholders at most.
-    """
-    count = len(group.pods)
-    fits = room.usable[:first] if reach.all() else room.usable[:first] & reach[room.class_id[:first]]
-    for column, amount in group.asked:
-        fits = fits & (room.free[column, :first] >= amount)
-    places = np.flatnonzero(fits)
-    if group.own is not None and reach is not group.own:
-        places = places[np.argsort(~group.own[room.class_id[places]], kind="stable")]
-    if group.topology:
-        for key in group.topology:
-            places = domains.without(key, hosts, places, room.order)
-        for key in group.topology:
-            places = domains.one_each(key, places, room.order)
-        return places[:count], np.ones(min(count, places.size), dtype=np.int64)
-    places = places[:count]
-    each = room.slots[places]
-    for column, amount in group.asked:
-        np.minimum(each, room.free[column, places] // amount, out=each)
-    total = np.cumsum(each)
-    number = min(int(np.searchsorted(total, count)) + 1, places.size)
-    places, each = places[:number], each[:number]
-    if number and total[number - 1] > count:
-        each[-1] -= total[number - 1] - count
-    return places, each
-
-
-def _is_of(policy: str, node_class: NodeClass, selectors: NodeSelectors) -> bool:
-    """Tell whether a policy selects nodes of a class, and none with more keys does; true of an unknown policy."""
-    own = next((selector for name, selector in selectors if name == policy), None)
-    if own is None:
-        return True
-    labels = set(node_class.labels)
-    others = (len(selector) for _, selector in selectors if labels.issuperset(selector))
-    return labels.issuperset(own) and len(own) == max(others)
-
-
-def _is_released(node_class: NodeClass) -> bool:
-    return any(key == LABEL_RELEASE for key, _ in node_class.labels)
-
-
-def _kept(node_class: NodeClass) -> NodeClass:
-    """Return what a node would be if it had not been released."""
-    if not _is_released(node_class):
-        return node_class
-    return replace(node_class, labels=tuple(pair for pair in node_class.labels if pair[0] != LABEL_RELEASE))
-
-
-def _room_of(
-    nodes: NodeColumns, classes: Sequence[NodeClass], preferred: FloatArray | BoolArray, marked: IntArray
-) -> _Room:
-    empty = nodes.pod_count - nodes.daemon_count <= 0
-    released = np.array([_is_released(each) for each in classes], dtype=np.bool_)
-    last = released[nodes.class_id] if released.any() else np.zeros(empty.size, dtype=np.bool_)
-    last[marked] = True
-    order = np.lexsort((preferred, empty, last))
-    slots = (nodes.max_pods - nodes.pod_count)[order]
-    return _Room(
-        order=order,
-        free=np.ascontiguousarray(nodes.free[order].T),
-        slots=slots,
-        usable=(nodes.ready & nodes.schedulable)[order] & (slots > 0),
-        class_id=nodes.class_id[order],
-    )
 
 
 def _vector(requests: Iterable[tuple[str, int]], resources: Sequence[str]) -> IntArray:
@@ -376,48 +267,6 @@ def _apart(anti_affinity: str) -> tuple[str, ...]:
 
 def _labels_of(term: Mapping[str, Any]) -> Mapping[str, Any]:
     return (term.get("labelSelector") or {}).get("matchLabels") or {}
-
-
-class _Domains:
-    """The topology domains of nodes, by the key of a label; each node is its own host."""
-
-    def __init__(self, nodes: NodeColumns, classes: Sequence[NodeClass]) -> None:
-        self._nodes = nodes
-        self._classes = classes
-        self._of: dict[str, IntArray] = {}
-
-    def without(self, key: str, hosts: IntArray, places: IntArray, order: IntArray) -> IntArray:
-        """Leave out the places in a domain of which a host is part."""
-        domain = self._domain(key)
-        taken = np.zeros(max(len(self._nodes.names), len(self._classes)) + 1, dtype=np.bool_)
-        taken[domain[hosts]] = True
-        taken[-1] = False  # nodes without the label
-        return places[~taken[domain[order[places]]]]
-
-    def one_each(self, key: str, places: IntArray, order: IntArray) -> IntArray:
-        """Keep the first place of each domain, and all places without one."""
-        if key == HOSTNAME:
-            return places
-        of_places = self._domain(key)[order[places]]
-        first = np.zeros(places.size, dtype=np.bool_)
-        first[np.unique(of_places, return_index=True)[1]] = True
-        return places[first | (of_places < 0)]
-
-    def _domain(self, key: str) -> IntArray:
-        """[N] a number for the node's value of a label, -1 where it has none."""
-        if key not in self._of:
-            self._of[key] = self._numbered(key)
-        return self._of[key]
-
-    def _numbered(self, key: str) -> IntArray:
-        if key == HOSTNAME:
-            return np.arange(len(self._nodes.names), dtype=np.int64)
-        numbers: dict[str, int] = {}
-        of_class = [
-            -1 if (value := dict(each.labels).get(key)) is None else numbers.setdefault(value, len(numbers))
-            for each in self._classes
-        ]
-        return np.array(of_class, dtype=np.int64)[self._nodes.class_id]
 
 
 def _frozen(array: IntArray) -> IntArray:

@@ -45,7 +45,7 @@ class ObservedCluster:
     """Why their PriorityClasses will not do."""
     counting: Sequence[Counting]
     pending: Sequence[IntArray]
-    placeholders: Mapping[str, Sequence[Placeholder]]
+    placeholders: Mapping[str, tuple[Placeholder, ...]]
     """By policy."""
     alike: Sequence[tuple[Alike, ...]]
     """The same, counted."""
@@ -104,7 +104,7 @@ def observe(
         alike=alike,
         additions=additions,
         known=known,
-        strangers=strangers_of(snapshot, domains, placeholders, shapes),
+        strangers=strangers_of(snapshot, domains, placeholders, shapes, cache),
     )
 
 

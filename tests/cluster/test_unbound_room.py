@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slack.cluster import unbound_room
+from slack.cluster import unbound_packing
 from slack.cluster.snapshot import Placeholder, Snapshot
 from slack.planner.objects.marker import marker_pod
 from tests.cluster.build import NAMESPACE, NOW, Json, apply, as_node, as_pod, columns_of, node, placeholder, pod
@@ -280,8 +280,8 @@ def test_many_sizes_on_many_nodes_are_packed_as_by_the_plainest_loop(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if seed % 2:  # a few nodes are looked at first, as of many nodes
-        monkeypatch.setattr(unbound_room, "_FIRST_PLACES", 1)
-        monkeypatch.setattr(unbound_room, "_MORE_PLACES", 2)
+        monkeypatch.setattr(unbound_packing, "_FIRST_PLACES", 1)
+        monkeypatch.setattr(unbound_packing, "_MORE_PLACES", 2)
     rng = random.Random(seed)
     nodes = [(f"n{i:02}", rng.randrange(1000, 9000, 500), rng.randint(2, 9), rng.choice(ZONES)) for i in range(20)]
     cpus = rng.sample(range(100, 5000, 100), 6)
@@ -319,6 +319,44 @@ def test_many_sizes_on_many_nodes_are_packed_as_by_the_plainest_loop(
         held = [sum(p.node == row for p in snapshot.placeholders) for row in range(len(nodes))]
         there = [len(pods[own]) + number for own, number in zip(snapshot.nodes.names, held, strict=True)]
         assert snapshot.nodes.pod_count.tolist() == there
+
+
+def test_what_changes_is_packed_as_all_of_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One view packs again what a change matters to, the other everything; what is the same keeps its value."""
+    rng = random.Random(7)
+    term = {**ITS_LIKE, "topologyKey": HOSTS}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    nodes = [node(f"n{i:02}", f"{rng.randint(4, 9)}", pods=f"{rng.randint(3, 12)}") for i in range(30)]
+    stays = [pod(f"s{i}", cpu="100m", node=f"n{i:02}", owner=("Job", "j")) for i in range(30)]
+    placeholders = [
+        unbound(f"p{size}-{count}", f"{300 + 500 * size}m", shape=f"s{size}", affinity=apart if size == 2 else None)
+        for size in range(6)
+        for count in range(6)
+    ]
+    views = [columns_of(*nodes, *stays, *placeholders) for _ in range(2)]
+    there: list[Json] = []
+    kept = moved = 0
+    before: tuple[Placeholder, ...] = ()
+    for change in range(80):
+        if there and rng.random() < 0.5:
+            event, item = "DELETED", there.pop(rng.randrange(len(there)))
+        else:
+            cpu, at = f"{rng.randrange(100, 3000, 100)}m", f"n{rng.randrange(30):02}"
+            event, item = "ADDED", pod(f"r{change}", cpu=cpu, memory="0", node=at, owner=("Job", "j"))
+            there.append(item)
+        found = []
+        for view, few in zip(views, (64, -1), strict=True):
+            monkeypatch.setattr(unbound_packing, "_FEW_CHANGES", few)
+            apply(view, event, item)
+            found.append(view.snapshot(NOW + change))
+        again, anew = found
+        assert fits(again) == fits(anew)
+        assert again.nodes.free.tolist() == anew.nodes.free.tolist()
+        assert again.nodes.pod_count.tolist() == anew.nodes.pod_count.tolist()
+        kept, moved = kept + (again.placeholders is before), moved + (again.placeholders != before)
+        before = again.placeholders
+    assert kept > 10
+    assert moved > 10
 
 
 SELECTORS = (("data", (("team", "data"),)), ("default", ()))

@@ -12,6 +12,7 @@ import numpy as np
 from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
 from slack.planner.domain.membership import Domain
 from slack.planner.model.added import vector_of
+from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.shape import Shape
 
 
@@ -26,11 +27,17 @@ class Stranger:
     """The policy that has the node; None where no policy has."""
 
 
+def _nodes_of(placeholders: tuple[Placeholder, ...]) -> IntArray:
+    """[P] the node of each placeholder, -1 where it has none."""
+    return np.array([pod.node for pod in placeholders], dtype=np.int64)
+
+
 def strangers_of(
     snapshot: Snapshot,
     domains: Sequence[Domain],
-    placeholders: Mapping[str, Sequence[Placeholder]],
+    placeholders: Mapping[str, tuple[Placeholder, ...]],
     shapes: Mapping[str, Mapping[str, Shape]],
+    cache: PlanCache,
 ) -> dict[str, tuple[Stranger, ...]]:
     """Return by policy its placeholders on nodes that it does not select, or that a more specific policy has.
 
@@ -39,6 +46,7 @@ def strangers_of(
         domains: of all policies.
         placeholders: by policy.
         shapes: by policy and name.
+        cache: of the plan.
     """
     class_id = snapshot.nodes.class_id
     found: dict[str, tuple[Stranger, ...]] = {}
@@ -47,7 +55,7 @@ def strangers_of(
         mine = placeholders.get(name, ())
         if not mine or domain.owned.all():
             continue
-        rows = np.array([pod.node for pod in mine], dtype=np.int64)
+        rows = cache.part(name).of(_nodes_of, mine)
         away = np.flatnonzero((rows >= 0) & ~domain.owned[class_id[rows]])
         strangers = []
         for pod in (pod for i in away.tolist() if (pod := mine[i]).is_held):
