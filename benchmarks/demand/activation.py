@@ -19,7 +19,7 @@ from benchmarks.demand.measuring.processes import Processes
 from benchmarks.demand.real import broker
 from slack.demand.broker import QueueSettings
 from slack.demand.model import Creation, QueueKey
-from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.opening import open_message_queue
 
 MESSAGES = 500
 RUNS = 5
@@ -54,7 +54,7 @@ async def measure(url: str) -> tuple[list[float], float, float]:
     watch = _Stopwatch()
     endpoint = Endpoint(0.0, watch.on_began, watch.on_ended)
     await endpoint.start()
-    opened = await open_broker(url)
+    opened = await open_message_queue(url)
     namespace = f"bench-{secrets.token_hex(4)}"
 
     def flags(creation: Creation) -> list[str]:

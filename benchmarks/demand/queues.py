@@ -21,7 +21,7 @@ from slack.demand.tick import PoolScheduler, TickInput
 from slack_operator.demand.brokers.nats import NatsBroker
 from slack_operator.demand.brokers.nats_connection import JetStreamReply
 from slack_operator.demand.brokers.nats_layout import consumer_name
-from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.opening import open_message_queue
 
 TICK_SECONDS = 0.3
 _MADE_AT_ONCE = 20
@@ -30,7 +30,7 @@ _ONE_BY_ONE = 500
 
 async def measure(url: str, count: int, seconds: float) -> dict[str, float]:
     """Make the queues, tick for so long, and take them away again."""
-    opened = await open_broker(url)
+    opened = await open_message_queue(url)
     namespace = f"bench-{secrets.token_hex(4)}"
     pools = [
         PoolSettings(

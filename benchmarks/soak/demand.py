@@ -66,6 +66,7 @@ class _Broker:
 
     queues: dict[str, _Queue] = field(default_factory=dict)
     most_body_bytes: int | None = None
+    address: str = "memory"
 
     async def adopt(self, installation: str) -> Sequence[str]:
         return ()

@@ -15,16 +15,16 @@ from e2e.harness.brokers.servers import PASSWORD, USER, BrokerServer, NatsServer
 from e2e.harness.brokers.tokens import Account
 from e2e.harness.cluster.certificates import Authority, Pair
 from e2e.harness.ports import LOOPBACK, free_port
-from slack.demand.broker import Broker, BrokerError, Duration, MessageCount, QueueSettings
+from slack.demand.broker import BrokerError, Duration, MessageCount, MessageQueue, QueueSettings
 from slack_operator.demand.brokers.nats_connection import LONGEST_PAUSE_SECONDS
-from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.opening import open_message_queue
 
 QUEUE = "act.media.thumbnail.256"
 RETURNS_SECONDS = 2 * LONGEST_PAUSE_SECONDS + 5.0
-Trouble = Callable[[Broker], Awaitable[None]]
+Trouble = Callable[[MessageQueue], Awaitable[None]]
 
 
-async def works(broker: Broker, body: bytes) -> None:
+async def works(broker: MessageQueue, body: bytes) -> None:
     """Make the queue, publish, pull and ack."""
     await broker.ensure(QueueSettings(name=QUEUE))
     await broker.publish(QUEUE, body)
@@ -33,7 +33,7 @@ async def works(broker: Broker, body: bytes) -> None:
     await broker.ack(found[0])
 
 
-async def fails_or_works(broker: Broker) -> bool:
+async def fails_or_works(broker: MessageQueue) -> bool:
     try:
         await broker.lag()
     except BrokerError:
@@ -45,7 +45,7 @@ def around(url: str, credentials: Path | None, trouble: Trouble) -> None:
     """Let a broker work, let the trouble happen, and let the same broker work again; its reports too."""
 
     async def whole() -> None:
-        broker = await open_broker(url, credentials)
+        broker = await open_message_queue(url, credentials)
         heard: list[bytes] = []
 
         async def listen() -> None:
@@ -72,7 +72,7 @@ def around(url: str, credentials: Path | None, trouble: Trouble) -> None:
     asyncio.run(whole())
 
 
-async def until_it_fails(broker: Broker) -> None:
+async def until_it_fails(broker: MessageQueue) -> None:
     deadline = time.monotonic() + 15
     while await fails_or_works(broker):
         assert time.monotonic() < deadline, "the server has not ended the connection"
@@ -102,7 +102,7 @@ def test_an_expired_jwt_is_followed_by_the_one_that_is_in_the_file(tmp_path: Pat
     file = tmp_path / "worker.creds"
     OperatorMode.account.write_user(file, lasts_seconds=4)
 
-    async def expire(broker: Broker) -> None:
+    async def expire(broker: MessageQueue) -> None:
         await until_it_fails(broker)
         await asyncio.sleep(1.0)
         OperatorMode.account.write_user(file, lasts_seconds=None)
@@ -115,7 +115,7 @@ def test_a_reloaded_account_ends_the_connection_and_its_new_password_is_used(tmp
     built(NatsServer)
     with NatsServer(tmp_path, protected=True) as server:
 
-        async def reload(broker: Broker) -> None:
+        async def reload(broker: MessageQueue) -> None:
             config = server.folder / "nats.conf"
             config.write_text(config.read_text("utf-8").replace(PASSWORD, "another-Word"), "utf-8")
             os.kill(server.program.pid, signal.SIGHUP)
@@ -129,7 +129,7 @@ def test_a_rotated_password_of_redis_is_used_by_the_next_connection(tmp_path: Pa
     built(RedisServer)
     with RedisServer(tmp_path, protected=True) as server:
 
-        async def rotate(broker: Broker) -> None:
+        async def rotate(broker: MessageQueue) -> None:
             def ask() -> bytes:
                 with socket.create_connection((LOOPBACK, server.port), 5) as line:
                     for words in (
@@ -153,7 +153,7 @@ def test_a_server_that_is_gone_is_followed_by_another_of_the_address(tmp_path: P
     built(NatsServer)
     with NatsServer(tmp_path / "first") as first, NatsServer(tmp_path / "second") as second:
 
-        async def move(broker: Broker) -> None:
+        async def move(broker: MessageQueue) -> None:
             await asyncio.to_thread(first.stop, killed=True)
 
         around(f"{first.url},{LOOPBACK}:{second.port}", None, move)
@@ -171,7 +171,7 @@ def test_a_server_that_has_moved_is_found_by_the_name_that_leads_to_it(tmp_path:
 async def _through(scheme: str, port: int, first: int, second: int) -> None:
     way = _Way(port, first)
     await way.start()
-    broker = await open_broker(f"{scheme}://{LOOPBACK}:{port}")
+    broker = await open_message_queue(f"{scheme}://{LOOPBACK}:{port}")
     await works(broker, b"before")
     way.leads_to = second
     way.cut()
@@ -275,7 +275,7 @@ def test_a_certificate_of_a_new_authority_is_trusted_once_the_file_has_it(
     trusted.write_bytes(Encrypted.authority.certificate_path.read_bytes())
     with kind(tmp_path) as server:
 
-        async def changed(broker: Broker) -> None:
+        async def changed(broker: MessageQueue) -> None:
             await asyncio.to_thread(server.stop)
             renew(2)
             server.command()

@@ -22,18 +22,18 @@ from e2e.harness.objects import wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 from slack.demand.broker import (
     DEAD_LETTERS,
-    Broker,
     BrokerRefused,
     BrokerUnreachable,
     Duration,
     MessageCount,
+    MessageQueue,
     PulledMessage,
     QueueLag,
     QueueSettings,
     RawReport,
 )
 from slack_operator.demand.brokers.nats import NatsBroker
-from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.opening import open_message_queue
 from slack_operator.demand.brokers.redis import RedisBroker
 from slack_operator.demand.provisioning import QueueProvisioner
 from slack_operator.demand.throttle import MAX_BODY_BYTES
@@ -41,7 +41,7 @@ from slack_operator.demand.throttle import MAX_BODY_BYTES
 QUEUE = "act.media.thumbnail.256"
 OTHER = "act.media.poster.256"
 QUICK = QueueSettings(name=QUEUE, ack_wait_seconds=Duration(1.0), max_deliver=3)
-Test = Callable[[Broker], Coroutine[Any, Any, None]]
+Test = Callable[[MessageQueue], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture(params=SERVERS, ids=lambda server: str(server.scheme))
@@ -58,7 +58,7 @@ def on(server: BrokerServer, test: Test) -> None:
     """Run a test with a broker that is open."""
 
     async def whole() -> None:
-        broker = await open_broker(server.url)
+        broker = await open_message_queue(server.url)
         try:
             await test(broker)
         finally:
@@ -67,12 +67,12 @@ def on(server: BrokerServer, test: Test) -> None:
     asyncio.run(whole())
 
 
-async def published(broker: Broker, count: int, queue: str = QUEUE) -> None:
+async def published(broker: MessageQueue, count: int, queue: str = QUEUE) -> None:
     for number in range(count):
         await broker.publish(queue, f"{number}".encode())
 
 
-async def one(broker: Broker, wait_seconds: float = 3.0, queue: str = QUEUE) -> PulledMessage:
+async def one(broker: MessageQueue, wait_seconds: float = 3.0, queue: str = QUEUE) -> PulledMessage:
     found = await broker.pull(queue, MessageCount(1), Duration(wait_seconds))
     assert len(found) == 1
     return found[0]
@@ -86,7 +86,7 @@ async def until(look: Callable[[], Coroutine[Any, Any, bool]], seconds: float = 
 
 
 def test_messages_come_in_order_and_are_gone_once_they_are_acked(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         await published(broker, 3)
         assert (await broker.lag())[QUEUE].backlog == 3
@@ -108,13 +108,13 @@ def test_messages_come_in_order_and_are_gone_once_they_are_acked(server: BrokerS
     on(server, test)
 
 
-async def counts(broker: Broker, queue: str = QUEUE) -> tuple[int, int, int | None, int | None]:
+async def counts(broker: MessageQueue, queue: str = QUEUE) -> tuple[int, int, int | None, int | None]:
     lag = (await broker.lag())[queue]
     return lag.backlog, lag.in_flight, lag.delivered_total, lag.published_total
 
 
 def test_a_pull_that_waits_has_the_message_at_once(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         waits = []
         for _ in range(20):
@@ -130,7 +130,7 @@ def test_a_pull_that_waits_has_the_message_at_once(server: BrokerServer) -> None
 
 
 def test_a_message_that_is_not_acked_comes_again_after_the_ack_wait_and_a_second(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         await broker.publish(QUEUE, b"x")
         first = await one(broker)
@@ -143,7 +143,7 @@ def test_a_message_that_is_not_acked_comes_again_after_the_ack_wait_and_a_second
 
 
 def test_a_late_message_is_found_among_a_thousand_in_flight(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=Duration(5.0)))
         await published(broker, 1001)
         taken: list[PulledMessage] = []
@@ -161,7 +161,7 @@ def test_a_late_message_is_found_among_a_thousand_in_flight(server: BrokerServer
 
 
 def test_a_run_that_is_extended_is_nobody_elses(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         await broker.publish(QUEUE, b"long")
         running = await one(broker)
@@ -175,7 +175,7 @@ def test_a_run_that_is_extended_is_nobody_elses(server: BrokerServer) -> None:
 
 
 def test_what_is_given_back_comes_again_when_its_delay_is_over(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=Duration(30)))
         await broker.publish(QUEUE, b"x")
         await broker.nak(await one(broker))
@@ -191,7 +191,7 @@ def test_what_is_given_back_comes_again_when_its_delay_is_over(server: BrokerSer
 
 @pytest.mark.parametrize("how", ["given back", "left alone"])
 def test_a_message_that_always_fails_ends_among_the_dead_letters(server: BrokerServer, how: str) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         await broker.publish(QUEUE, b"poison")
         for attempt in range(1, QUICK.max_deliver + 1):
@@ -207,7 +207,7 @@ def test_a_message_that_always_fails_ends_among_the_dead_letters(server: BrokerS
     on(server, test)
 
 
-async def dead_letters(broker: Broker) -> list[tuple[str, bytes]]:
+async def dead_letters(broker: MessageQueue) -> list[tuple[str, bytes]]:
     """Read them with the broker's own means, as somebody would who wants to mend them."""
     if isinstance(broker, NatsBroker):
         stream = broker.connection.client.jetstream()
@@ -220,7 +220,7 @@ async def dead_letters(broker: Broker) -> list[tuple[str, bytes]]:
 
 
 def test_an_id_is_stored_once_within_two_minutes(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         for _ in range(3):
             await broker.publish(QUEUE, b"x", message_id="order-7")
@@ -237,7 +237,7 @@ def test_an_id_is_stored_once_within_two_minutes(server: BrokerServer) -> None:
 def test_an_id_is_a_queues_own_and_another_queue_may_have_the_same(server: BrokerServer) -> None:
     """All queues of all namespaces are in one stream of NATS, which tells ids apart by stream."""
 
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         for queue in (QUEUE, "act.web.thumbnail.256"):
             await broker.ensure(QueueSettings(name=queue))
             for _ in range(2):
@@ -258,7 +258,7 @@ def test_an_id_that_a_nats_client_gives_by_itself_is_the_messages(tmp_path: Path
     if reason:
         pytest.skip(reason)
 
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         assert isinstance(broker, NatsBroker)
         await broker.ensure(QUICK)
         for _ in range(2):
@@ -274,7 +274,7 @@ def test_an_id_that_a_nats_client_gives_by_itself_is_the_messages(tmp_path: Path
 def test_garbage_nothing_and_a_megabyte_come_as_they_were_sent(server: BrokerServer) -> None:
     bodies = [b"", b"\x00\xff\r\n" * 5, b"x" * 1_000_000, b"PING\r\n", b'{"a":']
 
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         for body in bodies:
             await broker.publish(QUEUE, body)
@@ -291,7 +291,7 @@ def test_the_longest_body_is_stored_with_the_longest_names_and_comes_whole_also_
 ) -> None:
     queue = f"act.{'n' * 63}.{'a' * 63}.16777216"
 
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QueueSettings(name=queue, max_deliver=1))
         body = b"x" * min(broker.most_body_bytes or MAX_BODY_BYTES, MAX_BODY_BYTES)
         await broker.publish(queue, body, message_id="i" * 128)
@@ -304,7 +304,7 @@ def test_the_longest_body_is_stored_with_the_longest_names_and_comes_whole_also_
 
 
 def test_a_message_given_to_a_cancelled_pull_is_the_next_ones_or_anothers(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=Duration(60)))
         await cancelled_pull(broker)
         await broker.publish(QUEUE, b"first")
@@ -313,14 +313,14 @@ def test_a_message_given_to_a_cancelled_pull_is_the_next_ones_or_anothers(server
         await broker.publish(QUEUE, b"second")
         await asyncio.sleep(0.2)
         await broker.close()
-        other = await open_broker(server.url)
+        other = await open_message_queue(server.url)
         assert (await one(other, 5.0)).body == b"second"  # long before the ack wait is over
         await other.close()
 
     on(server, test)
 
 
-async def cancelled_pull(broker: Broker) -> None:
+async def cancelled_pull(broker: MessageQueue) -> None:
     pull = asyncio.create_task(broker.pull(QUEUE, MessageCount(1), Duration(30.0)))
     await asyncio.sleep(0.2)
     pull.cancel()
@@ -328,7 +328,7 @@ async def cancelled_pull(broker: Broker) -> None:
 
 
 def test_the_lag_is_of_all_queues_also_those_that_are_empty_and_of_a_prefix(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         assert await broker.lag() == {}
         await broker.ensure(QUICK)
         await broker.ensure(QueueSettings(name=OTHER))
@@ -337,7 +337,7 @@ def test_the_lag_is_of_all_queues_also_those_that_are_empty_and_of_a_prefix(serv
         found = await broker.lag("act.media.")
         assert {queue: lag.backlog for queue, lag in found.items()} == {QUEUE: 2, OTHER: 0}
         assert len(await broker.lag()) == 3
-        stranger = await open_broker(server.url)  # another process knows as much
+        stranger = await open_message_queue(server.url)  # another process knows as much
         assert {queue: lag.backlog for queue, lag in (await stranger.lag("act.media.")).items()} == {QUEUE: 2, OTHER: 0}
         await stranger.close()
 
@@ -349,7 +349,7 @@ def test_a_key_of_redis_that_is_no_stream_is_refused_and_tells_no_lag_and_others
     if reason:
         pytest.skip(reason)
 
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         assert isinstance(broker, RedisBroker)
         for name in (QUEUE, OTHER):
             await broker.ensure(QueueSettings(name=name))
@@ -372,12 +372,12 @@ def test_a_name_that_this_user_of_redis_may_not_read_hides_no_other_queue(tmp_pa
     credentials = tmp_path / "credentials"
     credentials.write_text("media:secret")
 
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         assert isinstance(broker, RedisBroker)
         rights = ("on", ">secret", "+@all", "~act.media.*", "~act:*", "&*")
         await broker.client.execute_command("ACL", "SETUSER", "media", *rights)  # type: ignore[no-untyped-call]  # redis' own
         await broker.ensure(QueueSettings(name="act.web.mail.128"))
-        limited = await open_broker(broker.told, credentials)
+        limited = await open_message_queue(broker.address, credentials)
         try:
             await limited.ensure(QUICK)
             await published(limited, 2)
@@ -394,7 +394,7 @@ def test_names_that_somebody_has_put_among_redis_queues_cost_one_read_and_a_time
     if reason:
         pytest.skip(reason)
 
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         assert isinstance(broker, RedisBroker)
         await broker.ensure(QUICK)
         await published(broker, 2)
@@ -416,7 +416,7 @@ def test_names_that_somebody_has_put_among_redis_queues_cost_one_read_and_a_time
 
 
 def test_what_is_dropped_is_what_is_older(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         await published(broker, 3)
         await asyncio.sleep(1.6)
@@ -433,7 +433,7 @@ def test_what_is_dropped_is_what_is_older(server: BrokerServer) -> None:
 
 
 def test_a_queue_that_is_deleted_is_gone_and_can_be_made_again(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         await published(broker, 2)
         await broker.delete(QUEUE)
@@ -446,9 +446,9 @@ def test_a_queue_that_is_deleted_is_gone_and_can_be_made_again(server: BrokerSer
 
 
 def test_a_queue_that_somebody_else_deleted_is_made_again_by_who_pulls(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
-        stranger = await open_broker(server.url)
+        stranger = await open_message_queue(server.url)
         await stranger.delete(QUEUE)
         await stranger.close()
         pull = asyncio.create_task(one(broker, 20.0))
@@ -460,7 +460,7 @@ def test_a_queue_that_somebody_else_deleted_is_made_again_by_who_pulls(server: B
 
 
 def test_reports_come_to_who_listens_and_long_ones_do_not(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         listening = asyncio.create_task(first_report(broker))
 
@@ -476,12 +476,12 @@ def test_reports_come_to_who_listens_and_long_ones_do_not(server: BrokerServer) 
     on(server, test)
 
 
-async def first_report(broker: Broker) -> RawReport:
+async def first_report(broker: MessageQueue) -> RawReport:
     return await anext(broker.reports())
 
 
 def test_a_broker_that_goes_away_is_said_so_at_once_and_comes_back_with_its_messages(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         await broker.ensure(QUICK)
         await published(broker, 2)
         await asyncio.sleep(1.2)  # redis writes its log each second
@@ -516,7 +516,7 @@ def test_a_broker_that_goes_away_is_said_so_at_once_and_comes_back_with_its_mess
 
 
 def test_of_a_broker_that_comes_back_empty_all_queues_are_made_again(server: BrokerServer) -> None:
-    async def test(broker: Broker) -> None:
+    async def test(broker: MessageQueue) -> None:
         queues, made = [QUICK, QueueSettings(name=OTHER)], QueueProvisioner(5.0)
 
         async def ticked() -> bool:
@@ -533,7 +533,7 @@ def test_of_a_broker_that_comes_back_empty_all_queues_are_made_again(server: Bro
         await asyncio.to_thread(server.lose_all)
         await asyncio.sleep(1.0)  # until the connection is there anew
         await until(ticked, 15.0)
-        stranger = await open_broker(server.url)  # for it is not enough that this one believes it
+        stranger = await open_message_queue(server.url)  # for it is not enough that this one believes it
         assert {queue: lag.backlog for queue, lag in (await stranger.lag()).items()} == {QUEUE: 0, OTHER: 0}
         await stranger.close()
 
@@ -543,7 +543,7 @@ def test_of_a_broker_that_comes_back_empty_all_queues_are_made_again(server: Bro
 def test_a_broker_that_is_not_there_yet_is_waited_for(server: BrokerServer) -> None:
     async def whole() -> None:
         await asyncio.to_thread(server.stop)
-        broker = await open_broker(server.url)
+        broker = await open_message_queue(server.url)
         with pytest.raises(BrokerUnreachable):
             await broker.lag()
         await asyncio.to_thread(server.start)
@@ -570,11 +570,11 @@ def test_credentials_come_from_the_file_and_are_in_no_error(kind: type[BrokerSer
     wrong.write_text(f"{USER}:guessed-{PASSWORD}", encoding="utf-8")
 
     async def whole(server: BrokerServer) -> None:
-        broker = await open_broker(server.url, server.credentials)
+        broker = await open_message_queue(server.url, server.credentials)
         await broker.ensure(QUICK)
         await broker.close()
         for file in (wrong, None):
-            refused = await open_broker(server.url, file)
+            refused = await open_message_queue(server.url, file)
             with pytest.raises((BrokerRefused, BrokerUnreachable)) as said:
                 await refused.ensure(QUICK)
             assert PASSWORD not in str(said.value)

@@ -35,8 +35,8 @@ from e2e.harness.product.demand import (
 )
 from slack.cluster.labels import API_VERSION, LABEL_CREATION, LABEL_POOL
 from slack.demand import policy
-from slack.demand.broker import Broker, Duration, MessageCount
-from slack_operator.demand.brokers.opening import open_broker
+from slack.demand.broker import Duration, MessageCount, MessageQueue
+from slack_operator.demand.brokers.opening import open_message_queue
 
 PODS = int(os.environ.get("DEMAND_PODS", "100"))
 POOLS = f"/apis/{API_VERSION}/namespaces/{MEDIA}/activationpools"
@@ -52,14 +52,14 @@ class Queue:
         self._url = url
 
     def publish(self, subject: str, count: int) -> None:
-        async def work(broker: Broker) -> None:
+        async def work(broker: MessageQueue) -> None:
             for number in range(count):
                 await broker.publish(subject, f"{number}".encode())
 
         self._run(work)
 
     def drain(self, subject: str) -> int:
-        async def work(broker: Broker) -> int:
+        async def work(broker: MessageQueue) -> int:
             done = 0
             while messages := await broker.pull(subject, MessageCount(100), Duration(0.5)):
                 for message in messages:
@@ -72,7 +72,7 @@ class Queue:
 
     def _run(self, work: Any) -> Any:
         async def whole() -> Any:
-            broker = await open_broker(self._url)
+            broker = await open_message_queue(self._url)
             try:
                 return await work(broker)
             finally:

@@ -15,9 +15,9 @@ import pytest
 from e2e.harness.brokers.proxy import Container, Posted, Proxy
 from e2e.harness.brokers.servers import SERVERS, BrokerServer
 from e2e.harness.objects import wait_until
-from slack.demand.broker import Broker, QueueLag
+from slack.demand.broker import MessageQueue, QueueLag
 from slack.demand.reports import ContainerReport, decode_report
-from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.opening import open_message_queue
 
 QUEUE = "act.media.thumbnail.256"
 ACK_WAIT = 2.0
@@ -34,9 +34,9 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerSer
         yield started
 
 
-def ask(server: BrokerServer, what: Callable[[Broker], Coroutine[Any, Any, Any]]) -> Any:
+def ask(server: BrokerServer, what: Callable[[MessageQueue], Coroutine[Any, Any, Any]]) -> Any:
     async def whole() -> Any:
-        broker = await open_broker(server.url)
+        broker = await open_message_queue(server.url)
         try:
             return await what(broker)
         finally:
@@ -46,7 +46,7 @@ def ask(server: BrokerServer, what: Callable[[Broker], Coroutine[Any, Any, Any]]
 
 
 def publish(server: BrokerServer, *bodies: bytes) -> None:
-    async def each(broker: Broker) -> None:
+    async def each(broker: MessageQueue) -> None:
         for body in bodies:
             await broker.publish(QUEUE, body)
 
@@ -54,7 +54,7 @@ def publish(server: BrokerServer, *bodies: bytes) -> None:
 
 
 def lag(server: BrokerServer) -> QueueLag:
-    async def look(broker: Broker) -> QueueLag:
+    async def look(broker: MessageQueue) -> QueueLag:
         return (await broker.lag()).get(QUEUE, QueueLag(backlog=1, in_flight=0))  # made by who pulls first
 
     found = ask(server, look)
@@ -235,7 +235,7 @@ def test_a_broker_that_goes_away_comes_back_to_a_proxy_that_stayed(server: Broke
 
 
 def test_reports_say_how_busy_it_is_and_how_long_runs_took(server: BrokerServer, tmp_path: Path) -> None:
-    async def heard(broker: Broker) -> list[ContainerReport]:
+    async def heard(broker: MessageQueue) -> list[ContainerReport]:
         reports: list[ContainerReport] = []
 
         async def listen() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from e2e.harness.brokers.servers import RedisServer
 from slack.demand.broker import Duration, MessageCount, QueueSettings
-from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.opening import open_message_queue
 from slack_operator.demand.brokers.redis import RedisBroker
 
 QUEUE = "act.media.thumbnail.256"
@@ -35,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @asynccontextmanager
 async def opened(server: RedisServer) -> AsyncIterator[RedisBroker]:
-    broker = await open_broker(server.url)
+    broker = await open_message_queue(server.url)
     assert isinstance(broker, RedisBroker)
     try:
         await raw(broker).flushall()
@@ -331,8 +331,8 @@ def test_an_installation_finds_the_queues_that_it_made_and_no_others(server: Red
     gone, kept, foreign = (f"act.media.{name}.256" for name in ("gone", "kept", "foreign"))
 
     async def test(broker: RedisBroker) -> None:
-        other = await open_broker(server.url)
-        later = await open_broker(server.url)
+        other = await open_message_queue(server.url)
+        later = await open_message_queue(server.url)
         try:
             assert not await broker.adopt("ours")
             assert not await other.adopt("theirs")
@@ -365,7 +365,7 @@ def test_a_user_without_the_right_to_the_set_makes_and_forgets_queues_all_the_sa
         await raw(broker).execute_command(
             "ACL", "SETUSER", "controller", "reset", "on", "nopass", "+@all", "&*", *rights.split("|")
         )
-        user = await open_broker(server.url)
+        user = await open_message_queue(server.url)
         assert isinstance(user, RedisBroker)
         try:
             await raw(user).execute_command("AUTH", "controller", "any")

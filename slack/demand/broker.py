@@ -1,15 +1,17 @@
-"""The door to a message broker: what a pool's queue is asked for, and what it answers.
+"""What a message broker is asked for: `LagSource` tells how long queues are, `MessageQueue` has their messages too.
 
-A queue is named by its subject (`act.{namespace}.{action}.{memory_mib}`). Delivery is at least once: a message that was
-pulled is another's after the ack wait unless it is acked, or extended while its run goes on. Nothing here does I/O; the
-brokers themselves are edge modules, one a protocol, and no library of theirs is known in this room.
+The controller needs a `LagSource`, the proxy in a pool's containers a `MessageQueue`. A queue is
+named by its subject (`act.{namespace}.{action}.{memory_mib}`). Delivery is at least once: a message that was pulled is
+another's after the ack wait unless it is acked, or extended while its run goes on. Nothing here does I/O. The brokers
+themselves are modules of `slack_operator.demand.brokers`, and no library of theirs is known in this package.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NewType, Protocol
+from typing import Final, NewType, Protocol, runtime_checkable
 
 from slack.demand.bounds import Messages, Seconds, Total
+from slack.demand.broker_kind import MESSAGE_KINDS
 
 PREFIX: Final = "act."
 """Of all queues of ours."""
@@ -89,11 +91,43 @@ class RawReport:
     body: bytes
 
 
-class Broker(Protocol):
-    """A broker with its connection. Each call may raise `BrokerUnreachable` or `BrokerRefused`.
+class LagSource(Protocol):
+    """A broker with its connection, as what tells the length and age of queues.
 
-    Owned by one event loop. A call may be cancelled: a message that a cancelled `pull` would have had goes to the next
-    one, or back to the queue at `close`.
+    Each call may raise `BrokerUnreachable` or `BrokerRefused`. Owned by one event loop.
+    """
+
+    @property
+    def address(self) -> str:
+        """Where the broker is, for people; without credentials."""
+        ...
+
+    async def ensure(self, queue: QueueSettings) -> None:
+        """Measure the queue from now on. A `MessageQueue` also makes it, or gives it these settings; messages stay."""
+        ...
+
+    async def lag(self, prefix: str = PREFIX) -> Mapping[str, QueueLag]:
+        """Return the counters of all queues with that prefix that `ensure` made, also by another process.
+
+        The cost must not grow by a round trip a queue.
+        """
+        ...
+
+    async def forget(self, queue: str) -> None:
+        """Keep nothing about a queue whose pool is gone. Its messages stay; the broker may take away an empty queue."""
+        ...
+
+    async def close(self) -> None:
+        """End the connection; what was pulled and handed to nobody goes back. Never raises; twice is once."""
+        ...
+
+
+@runtime_checkable
+class MessageQueue(LagSource, Protocol):
+    """A broker whose messages are published, taken and acknowledged here too.
+
+    A call may be cancelled: a message that a cancelled `pull` would have had goes to the next one, or back to the queue
+    at `close`.
     """
 
     @property
@@ -107,10 +141,6 @@ class Broker(Protocol):
         Args:
             installation: who makes queues from now on; no other installation has the same name, in any cluster.
         """
-        ...
-
-    async def ensure(self, queue: QueueSettings) -> None:
-        """Make the queue, or give the one that is there these settings. Messages that wait stay."""
         ...
 
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
@@ -139,19 +169,8 @@ class Broker(Protocol):
         """Tell that the run goes on: the ack wait begins anew."""
         ...
 
-    async def lag(self, prefix: str = PREFIX) -> Mapping[str, QueueLag]:
-        """Return the counters of all queues with that prefix that `ensure` made, also by another process.
-
-        The cost must not grow by a round trip a queue.
-        """
-        ...
-
     async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
         """Drop messages that were published longer ago; return how many went. 0 drops all, also those in flight."""
-        ...
-
-    async def forget(self, queue: str) -> None:
-        """Keep nothing about a queue whose pool is gone. Its messages stay; the broker may take away an empty queue."""
         ...
 
     async def delete(self, queue: str) -> None:
@@ -166,6 +185,19 @@ class Broker(Protocol):
         """Iterate over the reports that come from now on. Where they are read too slowly the oldest are dropped."""
         ...
 
-    async def close(self) -> None:
-        """Give back what was pulled and handed to nobody, and end the connection. Never raises; twice is once."""
-        ...
+
+def message_queue_of(broker: LagSource, what: str) -> MessageQueue:
+    """Return the broker as one that messages are taken from.
+
+    Args:
+        broker: the broker.
+        what: is wanted of it, for the error.
+
+    Raises:
+        BrokerRefused: only its lag can be read.
+    """
+    if isinstance(broker, MessageQueue):
+        return broker
+    raise BrokerRefused(
+        f"{broker.address}: {what}: it is a source of lag only: use proxy mode none, or {' or '.join(MESSAGE_KINDS)}"
+    )

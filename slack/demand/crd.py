@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from slack.cluster.labels import API_VERSION
 from slack.demand import policy, template
+from slack.demand.broker_kind import LAG_ONLY_KINDS
 from slack.demand.policy import (
     BOUNDS,
     POOL_KIND,
@@ -28,6 +29,7 @@ _MEMORY = (
     f"(has({_RESOURCES}.requests) && 'memory' in {_RESOURCES}.requests ? string({_RESOURCES}.requests['memory']) : "
     f"has({_RESOURCES}.limits) && 'memory' in {_RESOURCES}.limits ? string({_RESOURCES}.limits['memory']) : '0')"
 )
+_KEEPS_MESSAGES = " && ".join(f"self.queue.broker != '{kind}'" for kind in LAG_ONLY_KINDS)
 _HAS_RESOURCES = f"has({_RESOURCES})"
 
 
@@ -95,7 +97,7 @@ _RULES: Rules = {
             policy.WARM_ABOVE_MAX,
         ),
         (
-            "!has(self.queue) || !has(self.queue.broker) || self.queue.broker != 'kafka' || "
+            f"!has(self.queue) || !has(self.queue.broker) || {_KEEPS_MESSAGES} || "
             "(has(self.proxy) && has(self.proxy.mode) && self.proxy.mode == 'none')",
             policy.LAG_ONLY,
         ),

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from slack.demand.broker_kind import LAG_ONLY_KINDS, BrokerKind
 from slack.demand.template import PoolPodTemplate
 from slack.schema.documents import InvalidDocument
 from slack.schema.policy_object import PolicyObject, SpecModel
@@ -55,7 +56,10 @@ ACK_TOO_SHORT: Final = "queue.ackWait must be longer than timing.longestRun, or 
 RUN_TOO_LONG: Final = "queue.ackWait must be longer than timing.expectedDuration"
 MIN_ABOVE_MAX: Final = "minContainers is above maxContainers"
 WARM_ABOVE_MAX: Final = "keepWarm.count is above limits.maxContainers"
-LAG_ONLY: Final = "of kafka only the lag is read: it needs proxy.mode none, with workers that take their messages alone"
+LAG_ONLY: Final = (
+    f"of {' and '.join(LAG_ONLY_KINDS)} only the lag is read: it needs proxy.mode none, "
+    "with workers that take their messages alone"
+)
 ONE_MESSAGE: Final = "proxy.maxConcurrency must be 1 with mode perMessage: a container takes one message, and ends"
 _DEFAULT_ACK = timedelta(seconds=60)
 _DEFAULT_MAX = 20
@@ -74,14 +78,6 @@ class PoolMode(StrEnum):
 
     HOLD = "hold"
     PER_MESSAGE = "perMessage"
-
-
-class BrokerKind(StrEnum):
-    """What the queue is kept by."""
-
-    NATS = "nats"
-    REDIS = "redis"
-    KAFKA = "kafka"
 
 
 class ProxyMode(StrEnum):
@@ -272,7 +268,7 @@ class ActivationPoolSpec(SpecModel):
             raise ValueError(RUN_TOO_LONG)
         if self.keep_warm.count > self.limits.max_containers:
             raise ValueError(WARM_ABOVE_MAX)
-        if self.queue.broker is BrokerKind.KAFKA and self.proxy.mode is not ProxyMode.NONE:
+        if self.queue.broker.is_lag_only and self.proxy.mode is not ProxyMode.NONE:
             raise ValueError(LAG_ONLY)
         if self.mode is PoolMode.PER_MESSAGE and self.proxy.max_concurrency > 1:
             raise ValueError(ONE_MESSAGE)

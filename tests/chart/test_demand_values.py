@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from slack.demand.broker import BrokerRefused
-from slack_operator.demand.brokers.opening import _QUERIES, parse_broker_url
+from slack.demand.broker_kind import KIND_OF_SCHEME
+from slack_operator.demand.brokers.broker_url import parse_broker_url
 from tests.cases import run_for_each
 
 CHART = Path(__file__).parents[2] / "charts" / "resource-slack"
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 DEMAND: dict[str, Any] = SCHEMA["properties"]["demand"]["properties"]
 URL: str = DEMAND["broker"]["properties"]["url"]["pattern"]
-SCHEMES = ("nats", "tls", "tls+nats", "redis", "rediss", "kafka")
+SCHEMES = tuple(KIND_OF_SCHEME)
 VALUES = {"ca": "/etc/ca/ca.crt", "prefix": "act.media.", "replicas": "3", "db": "3", "group": "workers", "user": "me"}
 
 
@@ -35,7 +36,7 @@ def test_a_query_has_the_keys_that_the_controller_knows(scheme: str, name: str) 
         f"{scheme}://host?{asked}&other=1",
     ):
         assert bool(re.search(URL, url)) == taken(url), url
-    assert {key for keys in _QUERIES.values() for key in keys} < set(VALUES)
+    assert {key for scheme, kind in KIND_OF_SCHEME.items() for key in kind.schemes[scheme]} < set(VALUES)
 
 
 @run_for_each(

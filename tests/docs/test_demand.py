@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from slack.demand.broker import DEAD_LETTERS, PulledMessage, QueueSettings
+from slack.demand.broker_kind import KIND_OF_SCHEME
 from slack_operator.demand.brokers import nats_layout, redis_scripts
-from slack_operator.demand.brokers.opening import _QUERIES
 from slack_operator.demand.proxy.loopback import LoopbackRunner
 from tests.docs.pages import DOCS, ROOT, anchors, section
 
@@ -76,8 +76,8 @@ def test_dead_messages_are_where_the_page_says() -> None:
 
 def test_all_that_an_address_may_say_is_on_the_page() -> None:
     brokers = section(PAGE, "Brokers")
-    for keys in _QUERIES.values():
-        for key in keys:
+    for scheme, kind in KIND_OF_SCHEME.items():
+        for key in kind.schemes[scheme]:
             assert f"`{key}=" in brokers
 
 

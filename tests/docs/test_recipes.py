@@ -64,12 +64,14 @@ RECIPES = {
         r'|"explain": \(|^    """`explain`|"explain", "-n"'
     ),
     "Recipe: a flag with its Helm value": r"(?i)rescue[-_]?stuck[-_]?preemptors",
+    "Recipe: a broker": r"(?i)kafka(?!\|elasticsearch)",
     "Recipe: a companion": r"(?i)audit",
 }
 NOT_ITS_OWN = {
     "CHANGELOG.md",
     "docs/decisions.md",
     "slack/schema",
+    "operator/slack_operator/demand/brokers/opening.py",
     "operator/slack_operator/runtime/process.py",
     "slack/process/running.py",
     "tests/chart/test_settings.py",

@@ -191,7 +191,7 @@ def pulling(_: Place) -> Process:
     async def opened(*_: object, **__: object) -> MemoryBroker:
         return MemoryBroker()
 
-    put(proxy, "open_broker", opened)
+    put(proxy, "open_message_queue", opened)
     return ProxyInThread(_proxy_settings("memory://"))
 
 

@@ -11,9 +11,9 @@ from benchmarks.demand.measuring.load import Clients, LoadMeasurement, Side
 from benchmarks.demand.measuring.old_side import OldSide
 from benchmarks.demand.measuring.pools_side import PoolsSide
 from benchmarks.demand.measuring.processes import Processes
-from slack.demand.broker import Broker
+from slack.demand.broker import MessageQueue
 from slack.demand.model import Creation, Guards
-from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.opening import open_message_queue
 
 ACK_WAIT_SECONDS = 30.0
 Tell = Callable[[str, float, int], None]
@@ -71,7 +71,7 @@ async def measure(
     url: str, credentials_file: Path | None, setting: Setting, tell: Tell, *, old: bool
 ) -> LoadMeasurement:
     """Run one side in a namespace of its own, which is gone afterwards."""
-    broker = await open_broker(url, credentials_file, name="benchmark")
+    broker = await open_message_queue(url, credentials_file, name="benchmark")
     namespace = f"bench-{secrets.token_hex(4)}"
     clients = Clients(setting.actions, setting.clients, setting.seed)
     side: Side | None = None
@@ -115,7 +115,7 @@ async def measure(
         await broker.close()
 
 
-def _old(broker: Broker, processes: Processes, namespace: str, setting: Setting) -> Side:
+def _old(broker: MessageQueue, processes: Processes, namespace: str, setting: Setting) -> Side:
     return OldSide(
         broker,
         processes,
@@ -127,7 +127,7 @@ def _old(broker: Broker, processes: Processes, namespace: str, setting: Setting)
     )
 
 
-def _ours(broker: Broker, processes: Processes, namespace: str, setting: Setting) -> PoolsSide:
+def _ours(broker: MessageQueue, processes: Processes, namespace: str, setting: Setting) -> PoolsSide:
     return PoolsSide(
         broker,
         processes,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from zlib import crc32
 
-from slack.demand.broker import Broker, Duration, QueueSettings
+from slack.demand.broker import Duration, MessageQueue, QueueSettings
 from slack.demand.model import Creation, Ending, EndReason, QueueKey
 from slack_operator.demand.containers import Containers
 
@@ -42,7 +42,7 @@ class OldSide:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: MessageQueue,
         processes: Containers,
         *,
         namespace: str,

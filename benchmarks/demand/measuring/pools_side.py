@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 
-from slack.demand.broker import Broker, BrokerError, Duration, QueueSettings
+from slack.demand.broker import BrokerError, Duration, MessageQueue, QueueSettings
 from slack.demand.model import Guards, PoolContainer, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.reports import ContainerReport, InvalidReport, decode_report
 from slack.demand.tick import NodeRoom, PoolScheduler, TickInput
@@ -21,7 +21,7 @@ class PoolsSide:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: MessageQueue,
         containers: Containers,
         *,
         namespace: str,

@@ -2,7 +2,7 @@
 
 Usage:
     with NatsServer(folder) as server:
-        broker = await open_broker(server.url)
+        broker = await open_message_queue(server.url)
         server.restart()        # its queues are on disk
 """
 

@@ -7,10 +7,9 @@ throttle endpoint; a standby is ready, and its answers are the leader's.
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from slack.cluster.labels import API_VERSION, DEMAND_FIELD_MANAGER
-from slack.demand.broker import Broker
+from slack.demand.broker import LagSource
 from slack.demand.crd import POOL_PLURAL, QUOTA_PLURAL
 from slack.demand.model import Guards
 from slack.demand.policy import POOL_KIND, QUOTA_KIND, ActivationPool, ActivationQuota, parse_pool, parse_quota
@@ -19,7 +18,8 @@ from slack.process.running import CannotStart, Component
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.values import host_port
-from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
+from slack_operator.demand.brokers.broker_url import parse_broker_url
+from slack_operator.demand.brokers.opening import open_lag_source
 from slack_operator.demand.controller_settings import DemandControllerSettings
 from slack_operator.demand.loop import DecisionLoop, TickReport
 from slack_operator.demand.metrics import DemandMetrics
@@ -43,8 +43,6 @@ from slack_operator.runtime.watches import Watches
 
 log = logging.getLogger(__name__)
 
-_KINDS_OF_SCHEMES: Final = {"nats": "nats", "tls": "nats", "redis": "redis", "rediss": "redis", "kafka": "kafka"}
-
 
 def _kind(kind: str, plural: str, namespaces: tuple[str, ...]) -> Kind:
     without = f"there is no {kind} CRD: no container is created; resource-slack crd {kind} has it"
@@ -66,13 +64,13 @@ class ControllerComponents:
         """Make all components, none of them started; `clock` has monotonic seconds, `unix` those of the wall."""
         assert settings.broker_url is not None, "the settings ask for it"
         assert settings.proxy_image is not None, "the settings ask for it"
-        url = settings.broker_url
+        url, kind = settings.broker_url, parse_broker_url(settings.broker_url).kind
         self.metrics = metrics
         self.context = context
         self.board, self.followed = TickState(clock), Followed(clock)
         self.pools: Desired[ActivationPool] = Desired(self._changed, parse_pool, POOL_KIND.lower())
         self.quotas: Desired[ActivationQuota] = Desired(self._changed, parse_quota, QUOTA_KIND.lower())
-        self.books = PoolRegistry(self.pools, self.quotas, broker=_broker_kind(url), tick_seconds=settings.tick)
+        self.books = PoolRegistry(self.pools, self.quotas, broker=kind, tick_seconds=settings.tick)
         self.pods = PodContainers(
             context.connection,
             namespaces=settings.namespaces,
@@ -87,8 +85,8 @@ class ControllerComponents:
         self.watches = Watches(self.pods.reflectors)
         self.recorder = None if settings.record is None else trace_recorder(settings.record)
 
-        async def opened() -> Broker:
-            return await open_broker(url, settings.broker_credentials_file, name="resource-slack-demand")
+        async def opened() -> LagSource:
+            return await open_lag_source(url, settings.broker_credentials_file, name="resource-slack-demand")
 
         self.loop = DecisionLoop(
             open_broker=opened,
@@ -139,10 +137,6 @@ class ControllerComponents:
         else:
             self.board.forget()
             self.followed.refresh({key: entry.status for key, entry in book.pools.items()})
-
-
-def _broker_kind(url: str) -> str:
-    return _KINDS_OF_SCHEMES[parse_broker_url(url).scheme]
 
 
 def build(settings: DemandControllerSettings, stopping: Stopping) -> Process:

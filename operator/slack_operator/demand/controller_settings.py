@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from slack.demand.broker_kind import KIND_OF_SCHEME
 from slack.process.settings import NoValue, setting
 from slack.process.shared_settings import (
     LeadingSettings,
@@ -18,7 +19,6 @@ from slack.process.shared_settings import (
 )
 from slack.process.values import address, dns_label, dns_labels, millis_duration, path, split_url, text
 
-BROKER_SCHEMES = ("nats", "tls+nats", "tls", "redis", "rediss", "kafka")
 _GUARDS = re.compile(r"all|none|G[1-5](,G[1-5])*")
 _TLS = NoValue("demand.controller.extraArgs and extraVolumes, where callers show tokens")
 
@@ -27,10 +27,10 @@ def broker_url(value: object) -> str:
     """Parse the address of a broker: a scheme and its servers, with commas, each with a port if not the usual."""
     scheme, _, rest = str(value).partition("://")
     authority = re.split("[/?#]", rest, maxsplit=1)[0]
-    servers = [split_url(f"{scheme}://{server}", BROKER_SCHEMES) for server in authority.split(",")]
+    servers = [split_url(f"{scheme}://{server}", tuple(KIND_OF_SCHEME)) for server in authority.split(",")]
     if None in servers or not str(value).isprintable():
         raise ValueError(
-            f"should be the address of a broker such as nats://nats.media:4222: {', '.join(BROKER_SCHEMES)}"
+            f"should be the address of a broker such as nats://nats.media:4222: {', '.join(KIND_OF_SCHEME)}"
         )
     if "@" in authority:
         raise ValueError("must have no user and password in it; --broker-credentials-file has them")

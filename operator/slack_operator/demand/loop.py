@@ -19,7 +19,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from slack.demand.broker import Broker, BrokerError, BrokerRefused, QueueLag, QueueSettings
+from slack.demand.broker import (
+    BrokerError,
+    BrokerRefused,
+    LagSource,
+    MessageQueue,
+    QueueLag,
+    QueueSettings,
+    message_queue_of,
+)
 from slack.demand.ledger import Failing
 from slack.demand.model import Guards, PoolContainer, PoolSettings, PoolTarget, QueueKey, QuotaSettings
 from slack.demand.reports import ContainerReport, InvalidReport, decode_report
@@ -104,7 +112,7 @@ class DecisionLoop:
     def __init__(
         self,
         *,
-        open_broker: Callable[[], Awaitable[Broker]],
+        open_broker: Callable[[], Awaitable[LagSource]],
         containers: Containers,
         wanted: Callable[[], DesiredState],
         may_act: Callable[[], bool],
@@ -148,7 +156,7 @@ class DecisionLoop:
         heart = Heartbeat("the loop that decides", HEALTHY_SECONDS, clock=clock)
         self._thread = SupervisedThread(lambda: asyncio.run(self._run()), name="decisions", heart=heart)
         self._listening: SupervisedTask | None = None
-        self._broker: Broker | None = None
+        self._broker: LagSource | None = None
         self._broker_problem: str | None = "the broker is not connected yet"
         self._scheduler: PoolScheduler | None = None
         self._version, self._forgot_at = -1, clock()
@@ -194,14 +202,15 @@ class DecisionLoop:
     def most_body_bytes(self) -> int | None:
         """Return what the broker takes in one message; None: anything, or it is not connected yet."""
         broker = self._broker
-        return None if broker is None else broker.most_body_bytes
+        return broker.most_body_bytes if isinstance(broker, MessageQueue) else None
 
     # In the loop's thread.
 
     async def _publish(self, queue: str, body: bytes, message_id: str) -> None:
         if self._broker is None:
             raise BrokerRefused(self._broker_problem or "the broker is not connected yet")
-        await asyncio.wait_for(self._broker.publish(queue, body, message_id), BROKER_SECONDS)
+        messages = message_queue_of(self._broker, "publish")
+        await asyncio.wait_for(messages.publish(queue, body, message_id), BROKER_SECONDS)
 
     async def _run(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
@@ -244,7 +253,7 @@ class DecisionLoop:
                 if self._outages.is_new(f"open {error}"):
                     log.warning("the broker cannot be used: %s", error)
                 await asyncio.sleep(OPEN_AGAIN_SECONDS)
-        while True:
+        while isinstance(self._broker, MessageQueue):
             try:
                 async for raw in self._broker.reports():
                     self._take(raw.queue, raw.body)

@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Final
 
 from slack.demand.broker import QueueLag
+from slack.demand.broker_kind import BrokerKind
 from slack.demand.model import QueueKey
-from slack.demand.policy import ActivationPool, ActivationQuota, BrokerKind
+from slack.demand.policy import ActivationPool, ActivationQuota
 from slack.demand.settings import pool_settings, queue_settings, quota_settings
 from slack.demand.subjects import InvalidSubject, Subject, kafka_topic
 from slack.schema.conditions import StatusCondition

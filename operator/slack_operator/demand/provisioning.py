@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Container, Coroutine, Mapping,
 from dataclasses import dataclass
 from typing import Final
 
-from slack.demand.broker import Broker, BrokerError, BrokerRefused, QueueSettings
+from slack.demand.broker import BrokerError, BrokerRefused, LagSource, MessageQueue, QueueSettings
 from slack.demand.subjects import Subject
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class QueueProvisioner:
         """Take note that the whole broker does not answer: no queue is to blame, and all are due once it is back."""
         self._failed = {name: failed for name, failed in self._failed.items() if not failed.silent}
 
-    async def make(self, broker: Broker, queues: Sequence[QueueSettings]) -> None:
+    async def make(self, broker: LagSource, queues: Sequence[QueueSettings]) -> None:
         """Make those that are missing or have other settings, a bounded number of them; forget those nobody wants."""
         await self._adopt(broker)
         wanted = {queue.name for queue in queues}
@@ -109,10 +109,10 @@ class QueueProvisioner:
         if begun:
             await asyncio.wait(begun, timeout=PATIENCE_SECONDS)
 
-    async def _adopt(self, broker: Broker) -> None:
+    async def _adopt(self, broker: LagSource) -> None:
         """Take over the queues that earlier leaders made: those that no pool wants are forgotten in their time."""
         installation = self._installation()
-        if installation is None or installation == self._adopted:
+        if not isinstance(broker, MessageQueue) or installation is None or installation == self._adopted:
             return
         made, seen = await asyncio.wait_for(broker.adopt(installation), self._timeout_seconds), self._namespaces
         self._made_before = {name for name in made if not seen or Subject.parse(name).namespace in seen}
@@ -137,7 +137,7 @@ class QueueProvisioner:
             if now - since >= FORGOTTEN_SECONDS and name not in self._under_way
         ]
 
-    async def _ensure(self, broker: Broker, queue: QueueSettings) -> None:
+    async def _ensure(self, broker: LagSource, queue: QueueSettings) -> None:
         try:
             await asyncio.wait_for(broker.ensure(queue), self._timeout_seconds)
         except BrokerRefused as refusal:
@@ -151,7 +151,7 @@ class QueueProvisioner:
             if self._failed.pop(queue.name, None) is not None:
                 log.info("queue %s is there now", queue.name)
 
-    async def _forget(self, broker: Broker, name: str) -> None:
+    async def _forget(self, broker: LagSource, name: str) -> None:
         try:
             await asyncio.wait_for(broker.forget(name), self._timeout_seconds)
         except (BrokerError, TimeoutError):

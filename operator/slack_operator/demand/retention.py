@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from slack.demand.broker import Broker, BrokerError, Duration
+from slack.demand.broker import BrokerError, Duration, LagSource, message_queue_of
 from slack.demand.model import PoolSettings
 from slack.process.outages import Outages
 
@@ -36,7 +36,7 @@ class RetentionEnforcer:
         self._asked_at: dict[str, float] = {}
         self._outages = Outages()
 
-    async def drop(self, broker: Broker, pools: Iterable[PoolSettings]) -> None:
+    async def drop(self, broker: LagSource, pools: Iterable[PoolSettings]) -> None:
         """Drop what is too old of these pools' queues; queues that are not among them are forgotten."""
         found = [(pool.subject, pool.max_age_seconds) for pool in pools if pool.max_age_seconds is not None]
         now, subjects = self._clock(), {subject for subject, _ in found}
@@ -45,9 +45,10 @@ class RetentionEnforcer:
         self._asked_at |= dict.fromkeys((subject for subject, _ in due), now)
         await asyncio.gather(*(self._drop(broker, subject, Duration(seconds)) for subject, seconds in due))
 
-    async def _drop(self, broker: Broker, subject: str, max_age: Duration) -> None:
+    async def _drop(self, broker: LagSource, subject: str, max_age: Duration) -> None:
         try:
-            dropped = await asyncio.wait_for(broker.drop(subject, max_age), self._timeout_seconds)
+            messages = message_queue_of(broker, "drop")
+            dropped = await asyncio.wait_for(messages.drop(subject, max_age), self._timeout_seconds)
         except (BrokerError, TimeoutError) as error:
             words = str(error) or "the broker does not answer"
             if self._outages.is_new(words):

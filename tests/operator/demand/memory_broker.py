@@ -17,7 +17,7 @@ from slack.demand.broker import (
 
 
 class MemoryBroker:
-    """`slack.demand.broker.Broker` for tests of what calls it."""
+    """`slack.demand.broker.MessageQueue` for tests of what calls it."""
 
     def __init__(self, *bodies: bytes, queue: str = "act.a.b.1") -> None:
         self.waiting = {queue: deque(PulledMessage(queue=queue, id=f"{n}", body=body) for n, body in enumerate(bodies))}
@@ -33,6 +33,7 @@ class MemoryBroker:
         self.installations: list[str] = []
         self.gone = False
         self.most_body_bytes: int | None = None
+        self.address = "memory"
 
     def _look(self) -> None:
         if self.gone:

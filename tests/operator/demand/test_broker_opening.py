@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.demand.broker import BrokerError, BrokerRefused, Duration, MessageCount, QueueSettings
+from slack.demand.broker import BrokerError, BrokerRefused, MessageQueue, QueueSettings
+from slack.demand.broker_kind import BrokerKind
+from slack_operator.demand.brokers.broker_url import parse_broker_url
 from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials, read_credentials
-from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
+from slack_operator.demand.brokers.opening import open_lag_source, open_message_queue
 from slack_operator.demand.brokers.redis import RedisBroker
+from tests.cases import run_for_each
 
 
 @pytest.mark.parametrize(
@@ -52,7 +55,7 @@ def test_a_url_names_its_servers_and_the_port_that_is_usual(url: str, servers: t
 @pytest.mark.filterwarnings("ignore:.*_text is deprecated")
 def test_a_url_that_is_no_good_is_refused_with_what_would_be_right(url: str, said: str) -> None:
     with pytest.raises(BrokerRefused) as refused:
-        asyncio.run(open_broker(url))
+        asyncio.run(open_message_queue(url))
     assert said in str(refused.value)
     assert "word" not in str(refused.value)
 
@@ -108,7 +111,7 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "nats", None)
     with pytest.raises(BrokerRefused, match=r"pip install 'resource-slack\[nats\]'"):
-        asyncio.run(open_broker("nats://127.0.0.1:1"))
+        asyncio.run(open_message_queue("nats://127.0.0.1:1"))
 
 
 @pytest.mark.filterwarnings("ignore:.*_text is deprecated")  # the library's own import, on Python 3.11
@@ -120,8 +123,8 @@ def test_kafka_has_the_sources_names_of_topics_and_nothing_but_lag() -> None:
     async def whole() -> None:
         kafka = KafkaLag(["127.0.0.1:1"], group="workers")
         await kafka.ensure(QueueSettings(name="act.media.thumbnail.256"))
-        with pytest.raises(BrokerRefused, match="a source of lag only: use proxy mode none"):
-            await kafka.pull("act.media.thumbnail.256", MessageCount(1), Duration(0.0))
+        with pytest.raises(BrokerRefused, match="take messages: it is a source of lag only: use proxy mode none, or n"):
+            await open_message_queue("kafka://127.0.0.1:1?group=workers")
         for name in ("act.media.thumbnail", "media.thumbnail.256.1"):
             with pytest.raises(BrokerRefused, match=r"write act\.NAMESPACE\.ACTION\.MEMORY"):
                 await kafka.ensure(QueueSettings(name=name))
@@ -184,3 +187,18 @@ def test_a_redis_that_is_too_old_is_named(redis: OldRedis, said: str) -> None:
             server.close()
 
     asyncio.run(ensured())
+
+
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated")  # Kafka's library, on Python 3.11
+@run_for_each("kind", BrokerKind)
+def test_each_kind_has_a_module_that_opens_what_its_line_promises(kind: BrokerKind) -> None:
+    queries = {"kafka": "?group=workers"}
+
+    async def is_message_queue() -> bool:
+        broker = await open_lag_source(f"{next(iter(kind.schemes))}://127.0.0.1:1{queries.get(kind, '')}")
+        try:
+            return isinstance(broker, MessageQueue)
+        finally:
+            await broker.close()
+
+    assert asyncio.run(is_message_queue()) is not kind.is_lag_only

@@ -3,8 +3,9 @@
 from typing import Any
 
 from slack.demand.broker import QueueLag
+from slack.demand.broker_kind import BrokerKind
 from slack.demand.model import QueueKey
-from slack.demand.policy import ActivationPool, ActivationQuota, BrokerKind, parse_pool, parse_quota
+from slack.demand.policy import ActivationPool, ActivationQuota, parse_pool, parse_quota
 from slack_operator.demand.pool_registry import INVALID, LIMIT_ABOVE_QUOTA, OTHER_BROKER, TOPIC_TAKEN, PoolRegistry
 from slack_operator.runtime.desired import Desired
 from tests.operator.demand.pools import document, quota

@@ -1,4 +1,4 @@
-"""Message brokers behind one door (`slack.demand.broker`): a module a protocol, and the one that opens by URL.
+"""Message brokers behind the protocols of `slack.demand.broker`: a module a broker, and the one that opens by URL.
 
 Nothing else of ours imports a broker's library; each is an extra, loaded when a URL asks for it.
 """

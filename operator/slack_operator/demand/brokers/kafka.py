@@ -9,25 +9,15 @@ flight Kafka does not know: committed late, it waits.
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from kafka import KafkaAdminClient, OffsetSpec, TopicPartition
 from kafka import errors as kafka_errors
 
-from slack.demand.broker import (
-    NO_TIME,
-    PREFIX,
-    BrokerRefused,
-    BrokerUnreachable,
-    Duration,
-    MessageCount,
-    PulledMessage,
-    QueueLag,
-    QueueSettings,
-    RawReport,
-)
+from slack.demand.broker import PREFIX, BrokerRefused, BrokerUnreachable, QueueLag, QueueSettings
 from slack.demand.subjects import InvalidSubject, Subject, kafka_topic
+from slack_operator.demand.brokers.broker_url import BrokerUrl
 from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials
 
 ANSWER_MILLIS: Final = 2000
@@ -62,15 +52,24 @@ def topic(queue: str) -> str:
     return kafka_topic(subject.namespace, subject.action, subject.memory_mib)
 
 
+async def open_broker(url: BrokerUrl, credentials: BrokerCredentials, name: str) -> "KafkaLag":
+    """Return the servers of the URL, which are connected to at the first read.
+
+    Raises:
+        BrokerRefused: the URL names no group, or the credentials are no good.
+    """
+    return KafkaLag(url.addresses, credentials=credentials, group=url.one("group", ""), name=name)
+
+
 class KafkaLag:
-    """`slack.demand.broker.Broker` of which only the lag is to be had. Connects at the first read."""
+    """`slack.demand.broker.LagSource` on Kafka. Connects at the first read."""
 
     def __init__(
         self, servers: Sequence[str], *, credentials: BrokerCredentials = NONE, group: str, name: str = "resource-slack"
     ) -> None:
         if not group:
             raise BrokerRefused("broker URL: kafka:// needs ?group=NAME: the consumer group of the workers")
-        self.told = f"kafka://{','.join(servers)}"
+        self.address = f"kafka://{','.join(servers)}"
         self._group = group
         self._options: dict[str, Any] = {
             "bootstrap_servers": list(servers),
@@ -83,15 +82,6 @@ class KafkaLag:
         self._client: Any = None
         self._one_at_a_time = threading.Lock()
         self._topics: dict[str, str] = {}
-        self._closed = asyncio.Event()
-
-    @property
-    def most_body_bytes(self) -> None:
-        """Nothing is published."""
-
-    async def adopt(self, installation: str) -> Sequence[str]:
-        """Return nothing: topics are their owners'."""
-        return ()
 
     async def ensure(self, queue: QueueSettings) -> None:
         """Remember the queue: its topic is its owner's to make.
@@ -101,53 +91,9 @@ class KafkaLag:
         """
         self._topics[topic(queue.name)] = queue.name
 
-    async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
-        """Not to be had."""
-        self._refuse("publish")
-
-    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
-        """Not to be had."""
-        self._refuse("pull")
-
-    async def ack(self, message: PulledMessage) -> None:
-        """Not to be had."""
-        self._refuse("ack")
-
-    async def nak(self, message: PulledMessage, delay_seconds: Duration = NO_TIME) -> None:
-        """Not to be had."""
-        self._refuse("nak")
-
-    async def extend(self, message: PulledMessage) -> None:
-        """Not to be had."""
-        self._refuse("extend")
-
-    async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
-        """Not to be had: a topic has its own retention."""
-        self._refuse("drop")
-
     async def forget(self, queue: str) -> None:
         """Keep nothing about the queue: its topic is its owner's."""
         self._topics = {name: found for name, found in self._topics.items() if found != queue}
-
-    async def delete(self, queue: str) -> None:
-        """Forget the queue: its topic is its owner's."""
-        await self.forget(queue)
-
-    async def report(self, queue: str, body: bytes) -> None:
-        """Not to be had."""
-        self._refuse("report")
-
-    async def reports(self) -> AsyncIterator[RawReport]:
-        """Wait until the end: there are none."""
-        await self._closed.wait()
-        nothing: tuple[RawReport, ...] = ()
-        for report in nothing:
-            yield report
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise BrokerRefused(
-            f"{self.told}: {what}: Kafka is a source of lag only: use proxy mode none, or NATS or Redis"
-        )
 
     async def lag(self, prefix: str = PREFIX) -> Mapping[str, QueueLag]:
         """Return the counters of all queues with the prefix that were ensured and have a topic."""
@@ -156,10 +102,10 @@ class KafkaLag:
             return await asyncio.to_thread(self._read, wanted)
         except (kafka_errors.SaslAuthenticationFailedError, kafka_errors.AuthorizationError) as error:
             await self._drop_client()
-            raise BrokerRefused(f"{self.told}: {type(error).__name__}: see the credentials file") from None
+            raise BrokerRefused(f"{self.address}: {type(error).__name__}: see the credentials file") from None
         except (kafka_errors.KafkaError, OSError) as error:
             await self._drop_client()
-            raise BrokerUnreachable(f"{self.told}: {type(error).__name__}") from None
+            raise BrokerUnreachable(f"{self.address}: {type(error).__name__}") from None
 
     def _read(self, wanted: Mapping[str, str]) -> dict[str, QueueLag]:
         with self._one_at_a_time:
@@ -231,7 +177,6 @@ class KafkaLag:
 
     async def close(self) -> None:
         """End the connection."""
-        self._closed.set()
         await self._drop_client()
 
     async def _drop_client(self) -> None:

@@ -35,6 +35,7 @@ from slack.demand.broker import (
 )
 from slack_operator.demand.brokers import nats_connection as connection
 from slack_operator.demand.brokers import nats_layout as layout
+from slack_operator.demand.brokers.broker_url import BrokerUrl
 from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials
 from slack_operator.demand.brokers.nats_lag import LagReader
 from slack_operator.demand.brokers.nats_pulls import Pulls, next_request, next_subject, wait_for
@@ -50,10 +51,30 @@ _NONE_FOUND: Final = "404"
 _ANSWER_SECONDS: Final = 1.0
 """What a pull waits longer than the server was told to."""
 _ENSURED_AGAIN_SECONDS: Final = 0.2
+_FIRST_CONNECTION_SECONDS: Final = 2.0
+"""For this long the first connection is waited for; after that calls say that it is not there."""
+
+
+async def open_broker(url: BrokerUrl, credentials: BrokerCredentials, name: str) -> "NatsBroker":
+    """Open the servers of the URL, and wait a moment for the connection.
+
+    Raises:
+        BrokerRefused: the URL or the credentials are no good.
+    """
+    broker = NatsBroker(
+        url.servers,
+        credentials=credentials,
+        ca_file=url.ca_file(),
+        prefixes=url.query.get("prefix", (PREFIX,)),
+        replicas=max(url.number("replicas", 1, 5), 1),
+        name=name,
+    )
+    await broker.connection.settled(_FIRST_CONNECTION_SECONDS)
+    return broker
 
 
 class NatsBroker:
-    """`slack.demand.broker.Broker` on NATS. Begins to connect at once."""
+    """`slack.demand.broker.MessageQueue` on NATS. Begins to connect at once."""
 
     def __init__(
         self,
@@ -82,6 +103,11 @@ class NatsBroker:
     def _on_gone(self) -> None:
         self._pulls.fail_all()
         self._streams.clear()  # the server that is there next may be another
+
+    @property
+    def address(self) -> str:
+        """The servers."""
+        return self.connection.address
 
     @property
     def most_body_bytes(self) -> int:
@@ -128,7 +154,7 @@ class NatsBroker:
             if refused.number == connection.OVERLAP:
                 subjects = ", ".join(config["subjects"])
                 raise BrokerRefused(
-                    f"{self.connection.told}: stream {name}: another stream has subjects among {subjects}: "
+                    f"{self.connection.address}: stream {name}: another stream has subjects among {subjects}: "
                     "delete it, or give the URL ?prefix=act.NAMESPACE. so that they do not overlap"
                 ) from None
             if refused.number != connection.IN_USE:
@@ -136,7 +162,7 @@ class NatsBroker:
             found = (await self.connection.api(f"STREAM.INFO.{name}", None, _StreamFound)).config
             if found.retention != config["retention"] or not {*config["subjects"]} <= {*found.subjects}:
                 raise BrokerRefused(
-                    f"{self.connection.told}: stream {name} is there with other settings: it must have retention "
+                    f"{self.connection.address}: stream {name} is there with other settings: it must have retention "
                     f"{config['retention']} and subjects {', '.join(config['subjects'])}; delete or change it"
                 ) from None
 
@@ -153,7 +179,7 @@ class NatsBroker:
             if attempt == 1:  # no stream takes it yet
                 self._streams.discard(prefix)
                 await self._ensure_stream(prefix)
-        raise BrokerUnreachable(f"{self.connection.told}: no stream takes {queue}")
+        raise BrokerUnreachable(f"{self.connection.address}: no stream takes {queue}")
 
     async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
         """Return one to `count` messages; none when the time is over."""
@@ -241,7 +267,7 @@ class NatsBroker:
             headers["Act-Bytes"] = f"{len(message.body)}"
         answer = await self.connection.request(DEAD_LETTERS, message.body[:room], headers)
         if answer is None:
-            raise BrokerUnreachable(f"{self.connection.told}: no stream takes {DEAD_LETTERS}")
+            raise BrokerUnreachable(f"{self.connection.address}: no stream takes {DEAD_LETTERS}")
         _check_stored(answer, DEAD_LETTERS)
         await self.connection.publish(_reply(message), b"+TERM")
 
@@ -258,12 +284,12 @@ class NatsBroker:
             wanted = {"next_by_subj": queue, "start_time": since.isoformat().replace("+00:00", "Z")}
             young = await self.connection.request(f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(wanted))
             if young is None:
-                raise BrokerUnreachable(f"{self.connection.told}: JetStream does not answer for stream {stream}")
+                raise BrokerUnreachable(f"{self.connection.address}: JetStream does not answer for stream {stream}")
             sequence = (young.headers or {}).get("Nats-Sequence")
             if sequence is not None:  # up to the first that stays; without one all of them go
                 asked["seq"] = int(sequence)
             elif (young.headers or {}).get("Status") != _NONE_FOUND:
-                raise BrokerRefused(f"{self.connection.told}: messages by age: the server must be 2.11 or newer")
+                raise BrokerRefused(f"{self.connection.address}: messages by age: the server must be 2.11 or newer")
         return MessageCount((await self.connection.api(f"STREAM.PURGE.{stream}", asked, _Purged)).purged)
 
     async def forget(self, queue: str) -> None:

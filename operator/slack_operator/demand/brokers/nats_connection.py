@@ -85,7 +85,7 @@ class NatsConnection:
         on_gone: Callable[[], None],
     ) -> None:
         self._servers = servers
-        self.told = ", ".join(servers)
+        self.address = ", ".join(servers)
         self._credentials = credentials
         self._ca_file = ca_file
         self._name = name
@@ -175,7 +175,7 @@ class NatsConnection:
 
     async def _on_error(self, error: Exception) -> None:
         self._last_error = _short(error)
-        log.debug("%s: %s", self.told, self._last_error)
+        log.debug("%s: %s", self.address, self._last_error)
 
     async def settled(self, seconds: float) -> None:
         """Wait for the first connection, but no longer; whether it is there the next call tells."""
@@ -191,9 +191,9 @@ class NatsConnection:
         """
         if not self._client.is_connected:
             if self._keeping.done() and not self._closing:  # whatever ended it: nobody else connects again
-                log.error("%s: the task that connects has ended; it is started again", self.told)
+                log.error("%s: the task that connects has ended; it is started again", self.address)
                 self._keeping = asyncio.get_running_loop().create_task(self._keep())
-            raise BrokerUnreachable(f"{self.told}: not connected: {self._last_error}")
+            raise BrokerUnreachable(f"{self.address}: not connected: {self._last_error}")
         return self._client
 
     async def request(self, subject: str, body: bytes, headers: dict[str, str] | None = None) -> Msg | None:
@@ -210,7 +210,7 @@ class NatsConnection:
         except errors.NoRespondersError:
             return None
         except (TimeoutError, errors.Error, OSError) as error:
-            raise BrokerUnreachable(f"{self.told}: {_short(error)}") from None
+            raise BrokerUnreachable(f"{self.address}: {_short(error)}") from None
 
     def check_size(self, body_bytes: int, headers: Mapping[str, str]) -> None:
         """Hold back what the server would end the connection for: its limit is for body and headers together.
@@ -220,7 +220,8 @@ class NatsConnection:
         """
         most = self._client.max_payload
         if body_bytes + headers_bytes(headers) > most:
-            raise BrokerRefused(f"{self.told}: a message of {body_bytes} bytes: the server takes {most} with headers")
+            text = f"a message of {body_bytes} bytes: the server takes {most} with headers"
+            raise BrokerRefused(f"{self.address}: {text}")
 
     @property
     def most_bytes(self) -> int:
@@ -237,14 +238,14 @@ class NatsConnection:
         payload = msgspec.json.encode(body) if body is not None else b""
         answer = await self.request(f"$JS.API.{subject}", payload)
         if answer is None:
-            raise BrokerUnreachable(f"{self.told}: JetStream does not answer: start the server with it (-js)")
+            raise BrokerUnreachable(f"{self.address}: JetStream does not answer: start the server with it (-js)")
         try:
             refusal = _REPLY.decode(answer.data).error
             if refusal is None:
                 return msgspec.json.decode(answer.data, type=kind)
         except msgspec.DecodeError as error:
-            raise BrokerUnreachable(f"{self.told}: an answer that cannot be read: {error}") from None
-        raise ApiRefused(f"{self.told}: {subject}: {refusal.description}", refusal.err_code)
+            raise BrokerUnreachable(f"{self.address}: an answer that cannot be read: {error}") from None
+        raise ApiRefused(f"{self.address}: {subject}: {refusal.description}", refusal.err_code)
 
     async def publish(self, subject: str, body: bytes, reply: str = "") -> None:
         """Send without an answer.
@@ -256,7 +257,7 @@ class NatsConnection:
         try:
             await client.publish(subject, body, reply=reply)
         except (errors.Error, OSError, TimeoutError) as error:
-            raise BrokerUnreachable(f"{self.told}: {_short(error)}") from None
+            raise BrokerUnreachable(f"{self.address}: {_short(error)}") from None
 
     async def subscribe(self, subject: str, handler: Handler) -> None:
         """Have messages of a subject handed over, by this connection and by all that follow.
@@ -268,7 +269,7 @@ class NatsConnection:
         try:
             self._subscriptions.append(await _subscribe(client, subject, handler))
         except (errors.Error, OSError) as error:
-            raise BrokerUnreachable(f"{self.told}: {_short(error)}") from None
+            raise BrokerUnreachable(f"{self.address}: {_short(error)}") from None
         self._handlers.append((subject, handler))
 
     async def drain(self) -> None:

@@ -38,6 +38,7 @@ from slack.demand.broker import (
 )
 from slack.demand.subjects import InvalidSubject, Subject
 from slack_operator.demand.brokers import redis_scripts as scripts
+from slack_operator.demand.brokers.broker_url import BrokerUrl
 from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials
 from slack_operator.demand.brokers.redis_lag import FIGURES, RedisFigures, RedisLags
 from slack_operator.demand.brokers.report_buffer import ReportBuffer
@@ -65,8 +66,24 @@ _KEEP_ALIVE: Final = {
 """The kernel asks a peer that says nothing after ten seconds, and gives it up a quarter of a minute later."""
 
 
+async def open_broker(url: BrokerUrl, credentials: BrokerCredentials, name: str) -> "RedisBroker":
+    """Return the server of the URL, which is connected to at the first call.
+
+    Raises:
+        BrokerRefused: the URL or the credentials are no good.
+    """
+    return RedisBroker(
+        *url.hosts[0],
+        credentials=credentials,
+        tls=url.scheme == "rediss",
+        ca_file=url.ca_file(),
+        database=url.number("db", 0, 1023),
+        name=name,
+    )
+
+
 class RedisBroker:
-    """`slack.demand.broker.Broker` on Redis. Connects at the first call."""
+    """`slack.demand.broker.MessageQueue` on Redis. Connects at the first call."""
 
     def __init__(
         self,
@@ -81,7 +98,7 @@ class RedisBroker:
     ) -> None:
         if credentials.creds_file is not None:
             raise BrokerRefused(_NATS_CREDENTIALS)
-        self.told = f"{'rediss' if tls else 'redis'}://{host}:{port}"
+        self.address = f"{'rediss' if tls else 'redis'}://{host}:{port}"
         self._options: dict[str, Any] = {
             "host": host,
             "port": port,
@@ -426,13 +443,13 @@ class RedisBroker:
         try:
             yield
         except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
-            raise BrokerRefused(f"{self.told}: {_short(error)}: see the credentials file") from None
+            raise BrokerRefused(f"{self.address}: {_short(error)}: see the credentials file") from None
         except (exceptions.ConnectionError, exceptions.TimeoutError, TimeoutError, OSError) as error:
-            raise BrokerUnreachable(f"{self.told}: {_short(error)}") from None
+            raise BrokerUnreachable(f"{self.address}: {_short(error)}") from None
         except exceptions.ReadOnlyError as error:
-            raise BrokerUnreachable(f"{self.told}: is a replica now: {_short(error)}") from None
+            raise BrokerUnreachable(f"{self.address}: is a replica now: {_short(error)}") from None
         except exceptions.RedisError as error:
-            raise BrokerRefused(f"{self.told}: {_short(error)}") from None
+            raise BrokerRefused(f"{self.address}: {_short(error)}") from None
 
 
 class _FreshCredentials(CredentialProvider):

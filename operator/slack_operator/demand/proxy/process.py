@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
-from slack.demand.broker import Broker, BrokerError, BrokerRefused, Duration
+from slack.demand.broker import BrokerError, BrokerRefused, Duration, MessageQueue
 from slack.demand.reports import REPORT_GAP_SECONDS, REPORT_INTERVAL_SECONDS, encode_report
 from slack.process import arguments, running
 from slack.process.health import HealthServer
@@ -29,7 +29,7 @@ from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
 from slack.supervision.tasks import SupervisedTask
 from slack.supervision.workers import UnawaitedWorkers
-from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.opening import open_message_queue
 from slack_operator.demand.proxy.counts import ProxyCounts
 from slack_operator.demand.proxy.metrics import ProxyMetrics
 from slack_operator.demand.proxy.runner import Runner, RunnerGone, WaitRunner
@@ -125,14 +125,14 @@ class ProxyProcess:
                     await self._say(broker, slots)
                     await broker.close()
 
-    async def _opened(self, url: str) -> Broker | None:
+    async def _opened(self, url: str) -> MessageQueue | None:
         """Open the broker; None if the end was asked for meanwhile.
 
         Raises:
             BrokerRefused: the URL or the credentials are no good.
         """
         name = f"proxy {self._settings.container_id}"
-        opening = asyncio.ensure_future(open_broker(url, self._settings.broker_credentials_file, name=name))
+        opening = asyncio.ensure_future(open_message_queue(url, self._settings.broker_credentials_file, name=name))
         while not opening.done() and not self._stopping.requested:
             await asyncio.wait({opening}, timeout=WATCH_SECONDS)
         if opening.done():
@@ -154,7 +154,7 @@ class ProxyProcess:
             self._heart.beat()
             await asyncio.sleep(WATCH_SECONDS)
 
-    async def _report(self, broker: Broker, slots: Slots, heart: Heartbeat) -> None:
+    async def _report(self, broker: MessageQueue, slots: Slots, heart: Heartbeat) -> None:
         """Report what changed, at most each half second, and each five seconds that all is as it was."""
         told: tuple[int, int, bool] | None = None
         told_at = 0.0
@@ -166,7 +166,7 @@ class ProxyProcess:
             heart.beat()
             await asyncio.sleep(REPORT_GAP_SECONDS)
 
-    async def _say(self, broker: Broker, slots: Slots) -> None:
+    async def _say(self, broker: MessageQueue, slots: Slots) -> None:
         report = encode_report(self.counts.report(draining=slots.draining))
         with contextlib.suppress(BrokerError):  # one may be lost, and the next says more
             await broker.report(self._settings.queues[0], report)

@@ -16,12 +16,12 @@ from typing import Final
 from slack.demand.broker import (
     DEFAULT_ACK_WAIT,
     NO_TIME,
-    Broker,
     BrokerError,
     BrokerRefused,
     BrokerUnreachable,
     Duration,
     MessageCount,
+    MessageQueue,
     PulledMessage,
     QueueSettings,
 )
@@ -72,7 +72,7 @@ class Slots:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: MessageQueue,
         runner: Runner,
         settings: SlotSettings,
         counts: ProxyCounts,
