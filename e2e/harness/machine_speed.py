@@ -11,6 +11,7 @@ never by a limit.
 import functools
 import hashlib
 import os
+import re
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ REFERENCE_SECONDS = 0.1
 """What one round takes on a free core of the machine on which the limits were chosen (a cloud VM of 2026)."""
 ROUNDS = 5
 _BLOCKS = 16
+_TIMEOUT = re.compile(r"--timeout=(\d+)s\b")
 _BLOCK = bytes(8 * 1024 * 1024)
 PATIENCE = 3.0
 """Limits are at least this many times what a free machine needs: load may begin after the measurement."""
@@ -37,6 +39,11 @@ def slowness() -> float:
     cores = os.cpu_count() or 1
     with ThreadPoolExecutor(cores) as pool:
         return statistics.median(pool.map(_round_seconds, range(ROUNDS * cores))) / REFERENCE_SECONDS
+
+
+def stretched(line: str) -> str:
+    """Return a command line with each `--timeout=60s`, as kubectl and Helm have it, stretched like other limits."""
+    return _TIMEOUT.sub(lambda found: f"--timeout={int(found[1]) * time_scale():.0f}s", line)
 
 
 def describe() -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from e2e.harness.api import Api, Json
 from e2e.harness.cluster.kind import Kind
+from e2e.harness.machine_speed import time_scale
 from e2e.harness.objects import make_namespace, wait_for_running, wait_until
 from e2e.harness.product.audit_controller import POLICIES, REPORTS
 from e2e.kind import workers
@@ -85,7 +86,7 @@ def by_the_command(cluster: Kind) -> Json:
         env=os.environ | {"KUBECONFIG": str(cluster.kubeconfig)},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=240 * time_scale(),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -20,6 +20,7 @@ from e2e.harness import build
 from e2e.harness.api import Json
 from e2e.harness.docker.engine import Engine
 from e2e.harness.errors import HarnessError, UnavailableError
+from e2e.harness.machine_speed import stretched, time_scale
 from e2e.harness.objects import wait_until
 from e2e.harness.product.operator import ROOT
 from e2e.kindnode import debian, node_image
@@ -58,9 +59,15 @@ def shell(docker: Engine, tmp_path: Path) -> Iterator[Shell]:
         if image:
             own = {"kind create cluster": f"kind create cluster --image={image}", "docker build": _build(docker)}
             lines = tuple(_replaced(line, own) for line in lines)
-        script = "\n".join(["set -eu -o pipefail", *lines])
+        script = "\n".join(["set -eu -o pipefail", *map(stretched, lines)])
         done = subprocess.run(
-            ["bash", "-c", script], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=600, check=False
+            ["bash", "-c", script],
+            cwd=ROOT,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=600 * time_scale(),
+            check=False,
         )
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout

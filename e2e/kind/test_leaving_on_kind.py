@@ -15,6 +15,7 @@ import pytest
 from e2e.harness.docker import engine, firewall, networks, own_daemon
 from e2e.harness.docker.own_daemon import OwnDaemon
 from e2e.harness.errors import UnavailableError
+from e2e.harness.machine_speed import time_scale
 from e2e.harness.product.operator import ROOT
 
 SESSION = ("e2e/suites/test_control_plane.py", "-k", "users_may_do_only_what_was_granted", "-q")
@@ -131,7 +132,7 @@ def session() -> None:
         env=os.environ | {"BACKEND": "kind"},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=900 * time_scale(),
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

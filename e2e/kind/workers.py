@@ -8,6 +8,7 @@ from typing import Self
 from e2e.harness.api import Api, Json
 from e2e.harness.cluster.kind import Kind
 from e2e.harness.docker.engine import Engine
+from e2e.harness.machine_speed import stretched, time_scale
 from e2e.harness.node import images
 from e2e.harness.objects import condition, wait_until
 from e2e.harness.product.helm import CHART, NAMESPACE, RELEASE, Helm
@@ -80,9 +81,11 @@ class Release:
 
     def helm(self, verb: str, *flags: str) -> None:
         """Run one command of Helm upon it, and wait until all of it is there."""
-        wait = ("--wait", "--timeout=300s")
+        wait = ("--wait", stretched("--timeout=300s"))
         chart = () if verb == "uninstall" else (CHART,)
-        found = self._helm.run(verb, self._name, *chart, f"--namespace={NAMESPACE}", *wait, *flags, seconds=400)
+        found = self._helm.run(
+            verb, self._name, *chart, f"--namespace={NAMESPACE}", *wait, *flags, seconds=400 * time_scale()
+        )
         assert found.returncode == 0, found.stdout + found.stderr
 
     def __enter__(self) -> Self:

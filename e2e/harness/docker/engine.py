@@ -17,6 +17,7 @@ from pathlib import Path
 
 from e2e.harness.docker.own_daemon import OwnDaemon
 from e2e.harness.errors import HarnessError, UnavailableError
+from e2e.harness.machine_speed import time_scale
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Engine:
 
         Args:
             arguments: the command's, without `docker`.
-            seconds: how long it may take.
+            seconds: how long it may take on the reference machine; see `machine_speed`.
             stdin: what it reads.
             log: a file for what it prints, instead of returning it.
 
@@ -70,7 +71,7 @@ def run(
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         env=None if environment is None else dict(environment),
-        timeout=seconds,
+        timeout=seconds * time_scale(),
         check=False,
     )
     output, said = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
