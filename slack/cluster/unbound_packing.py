@@ -61,7 +61,7 @@ Group = TypeVar("Group", bound=PackedShape)
 
 
 @dataclass(slots=True)
-class NodeRoom:
+class OrderedNodes:
     """What is left while placeholders are packed; its columns have the nodes in the order in which they are filled."""
 
     order: IntArray
@@ -82,7 +82,7 @@ class NodeRoom:
         for column, amount in asked:
             self.free[column, places] -= each * amount
 
-    def copied(self) -> "NodeRoom":
+    def copy(self) -> "OrderedNodes":
         """Return the same capacity, to be filled."""
         return replace(self, free=self.free.copy(), slots=self.slots.copy(), usable=self.usable.copy())
 
@@ -91,7 +91,7 @@ class NodeRoom:
         slots = int(self.slots[place]) if self.usable[place] else 0
         return PlaceRoom(slots, self.free[:, place].tolist())
 
-    def differing(self, other: "NodeRoom") -> list[int]:
+    def differences(self, other: "OrderedNodes") -> list[int]:
         """Return the places at which another room of the same order has other capacity."""
         differs = (self.slots != other.slots) | (self.usable != other.usable)
         for own, of_other in zip(self.free, other.free, strict=True):
@@ -182,7 +182,7 @@ class ShapeFill:
 class Packing(Generic[Group]):
     """How the unbound placeholders of one snapshot were packed."""
 
-    room: NodeRoom
+    room: OrderedNodes
     """Before the first of them."""
     classes: Sequence[NodeClass]
     selectors: NodeSelectors
@@ -196,7 +196,7 @@ class Packing(Generic[Group]):
     """[N] how many of them each node has."""
 
     def is_about(
-        self, room: NodeRoom, classes: Sequence[NodeClass], selectors: NodeSelectors, groups: Sequence[PackedShape]
+        self, room: OrderedNodes, classes: Sequence[NodeClass], selectors: NodeSelectors, groups: Sequence[PackedShape]
     ) -> bool:
         """Tell whether nodes, their order and the placeholders are the same, so that only capacity can differ."""
         return (
@@ -211,7 +211,7 @@ class Packing(Generic[Group]):
 
 
 def pack_again(
-    room: NodeRoom,
+    room: OrderedNodes,
     groups: Sequence[Group],
     hosts: Sequence[IntArray],
     about: tuple[Sequence[NodeClass], NodeSelectors],
@@ -219,18 +219,18 @@ def pack_again(
     before: Packing[Group] | None,
 ) -> Packing[Group]:
     """Pack the shapes one after the other; a shape that nothing has changed for stays where it was before."""
-    places = before.room.differing(room) if before is not None else []
+    places = before.room.differences(room) if before is not None else []
     if before is None or len(places) > _FEW_CHANGES:
         return pack_anew(room, groups, hosts, about, domains)
     changes = _Changes(before.room, room, places)
-    left: NodeRoom | None = None
+    left: OrderedNodes | None = None
     fills: list[ShapeFill] = []
     for index, (group, old, theirs) in enumerate(zip(groups, before.fills, hosts, strict=True)):
         if np.array_equal(old.hosts, theirs) and not changes.matter_to(group, old):
             fill = old
         else:
             if left is None:
-                left = room.copied()
+                left = room.copy()
                 for earlier, known in zip(groups[:index], fills, strict=True):
                     left.take(known.places, known.each, earlier.asked)
             fill = _fill(left, group, theirs, domains)
@@ -254,14 +254,14 @@ def pack_again(
 
 
 def pack_anew(
-    room: NodeRoom,
+    room: OrderedNodes,
     groups: Sequence[Group],
     hosts: Sequence[IntArray],
     about: tuple[Sequence[NodeClass], NodeSelectors],
     domains: TopologyDomains,
 ) -> Packing[Group]:
     """Pack all shapes, one after the other."""
-    left, fills = room.copied(), []
+    left, fills = room.copy(), []
     for group, theirs in zip(groups, hosts, strict=True):
         fill = _fill(left, group, theirs, domains)
         left.take(fill.places, fill.each, group.asked)
@@ -271,7 +271,7 @@ def pack_anew(
     return Packing(room, *about, groups, fills, amounts, number)
 
 
-def _fill(left: NodeRoom, group: PackedShape, hosts: IntArray, domains: TopologyDomains) -> ShapeFill:
+def _fill(left: OrderedNodes, group: PackedShape, hosts: IntArray, domains: TopologyDomains) -> ShapeFill:
     """Say where the placeholders of a shape go."""
     places, each, decided_before = _places(left, group, domains, hosts)
     rows = np.repeat(left.order[places], each)
@@ -281,7 +281,7 @@ def _fill(left: NodeRoom, group: PackedShape, hosts: IntArray, domains: Topology
 class _Changes:
     """The places where capacity differs from the last packing, as both packings go from shape to shape."""
 
-    def __init__(self, before: NodeRoom, now: NodeRoom, places: Iterable[int]) -> None:
+    def __init__(self, before: OrderedNodes, now: OrderedNodes, places: Iterable[int]) -> None:
         self._before, self._now = before, now
         self._earlier: list[tuple[PackedShape, ShapeFill, ShapeFill]] = []
         self._at = {place: (before.at(place), now.at(place)) for place in places}
@@ -326,7 +326,7 @@ def largest_first(groups: Sequence[Group], nodes: NodeColumns) -> list[Group]:
 
 
 def _places(
-    room: NodeRoom, group: PackedShape, domains: TopologyDomains, hosts: IntArray
+    room: OrderedNodes, group: PackedShape, domains: TopologyDomains, hosts: IntArray
 ) -> tuple[IntArray, IntArray, int]:
     """Return the places that take placeholders of a shape, how many each takes, and before which place it was decided.
 
@@ -349,7 +349,7 @@ def _places(
 
 
 def _places_among(
-    room: NodeRoom, group: PackedShape, reach: BoolArray, domains: TopologyDomains, hosts: IntArray, first: int
+    room: OrderedNodes, group: PackedShape, reach: BoolArray, domains: TopologyDomains, hosts: IntArray, first: int
 ) -> tuple[IntArray, IntArray]:
     """Return the same of the first nodes, and of these classes; those that are the policy's own come first.
 
@@ -404,7 +404,7 @@ def _kept(node_class: NodeClass) -> NodeClass:
 
 def room_of(
     nodes: NodeColumns, classes: Sequence[NodeClass], preferred: FloatArray | BoolArray, marked: IntArray
-) -> NodeRoom:
+) -> OrderedNodes:
     """Return what nodes have left, in the order in which they are filled.
 
     Args:
@@ -419,7 +419,7 @@ def room_of(
     last[marked] = True
     order = np.lexsort((preferred, empty, last))
     slots = (nodes.max_pods - nodes.pod_count)[order]
-    return NodeRoom(
+    return OrderedNodes(
         order=order,
         free=np.ascontiguousarray(nodes.free[order].T),
         slots=slots,

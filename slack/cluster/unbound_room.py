@@ -146,7 +146,7 @@ class UnboundRoom:
         packing = pack_again(room, groups, hosts, (classes, selectors), TopologyDomains(nodes, classes), known)
         self._packing, self._held = packing, (nodes.names, packing.number > 0)
         return Packed(
-            self._shown(placeholders, unbound, packing, now),
+            self._show_all(placeholders, unbound, packing, now),
             replace(
                 nodes,
                 placeholders=_frozen(nodes.placeholders + packing.amounts),
@@ -154,7 +154,7 @@ class UnboundRoom:
             ),
         )
 
-    def _shown(
+    def _show_all(
         self,
         placeholders: Sequence[Placeholder],
         unbound: Sequence[PlaceholderFacts],
