@@ -90,7 +90,9 @@ class Operating:
         seconds *= time_scale()
         end = time.monotonic() + seconds
         while not condition():
-            if self._running.poll() is not None or time.monotonic() > end:
+            if self._running.poll() is not None:
+                raise self._not_there(f"it has ended before {what}")
+            if time.monotonic() > end:
                 raise self._not_there(f"{what} not within {seconds:.0f} s")
             time.sleep(0.1)
 

@@ -14,8 +14,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from benchmarks.fingerprint import fingerprint
@@ -45,8 +45,8 @@ class _Watched(ClusterView):
 
     folder: Path
 
-    def __init__(self, namespace: str, on_change: Callable[[], None]) -> None:
-        super().__init__(namespace, on_change)
+    def __init__(self, *given: Any, **named: Any) -> None:  # whatever the view takes
+        super().__init__(*given, **named)
         threading.Thread(target=self._answer, name="window", daemon=True).start()
 
     def _answer(self) -> None:
