@@ -1,4 +1,4 @@
-"""A steady cluster: nothing is written but the lease, also where specs have times and steps in them.
+"""A steady cluster: nothing is written but the lease and heartbeats, also where specs have times and steps in them.
 
 A whole hour by a clock that is moved: tests/operator/placeholders/test_quiet_hour.py; `QUIET_SECONDS=3600` has it here.
 """
@@ -13,7 +13,7 @@ from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, nodes, wait_for_running, wait_until
 from e2e.harness.product.operator import Operator, policy, wait_until_placed
 from slack.cluster.hold import Hold
-from slack_operator.placeholders.report.status import COUNTERS_SECONDS
+from slack_operator.placeholders.report.status import COUNTERS_SECONDS, HEARTBEAT_SECONDS
 
 SECONDS = float(os.environ.get("QUIET_SECONDS", "300"))
 EVERY_MINUTE = {"cron": "* * * * *", "duration": "30m", "minRate": 0.2}
@@ -28,7 +28,7 @@ MOST_STARTS = 3
 
 
 @pytest.mark.timeout(MOST_STARTS * (SECONDS + 300))
-def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: Backend, hold: Hold) -> None:
+def test_five_minutes_of_a_steady_cluster_write_only_the_lease_and_heartbeats(cluster: Backend, hold: Hold) -> None:
     create_all(cluster.api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i % 3]}") for i in range(6)])
     # A pod that is bound while its node still counts as not ready may be evicted for it five minutes later.
     wait_until(lambda: not any(node["spec"].get("taints") for node in nodes(cluster.api)), 60, "nodes without taints")
@@ -44,9 +44,12 @@ def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: B
         mark = _quiet_from(cluster, operator)
         writes = cluster.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)
         leases = [e for e in writes if e.resource == "coordination.k8s.io/leases"]
-        others = [e for e in writes if e.resource != "coordination.k8s.io/leases"]
-        print(f"\nwrites in {SECONDS:.0f} s: {len(leases)} to the lease, {len(others)} others")
+        heartbeats = [e for e in writes if e.resource == "resource-slack.io/slackpolicies/status"]
+        others = [e for e in writes if e not in leases and e not in heartbeats]
+        said = f"{len(leases)} to the lease, {len(heartbeats)} heartbeats, {len(others)} others"
+        print(f"\nwrites in {SECONDS:.0f} s: {said}")
         assert leases, "the audit log must have seen the operator"
+        assert len(heartbeats) <= len(SIZES) * (SECONDS // (0.8 * HEARTBEAT_SECONDS) + 1)
         assert not others, "\n".join(str(entry) for entry in others)
 
 

@@ -26,6 +26,13 @@ class ObservedCondition(msgspec.Struct, rename="camel"):
     reason: str = ""
     message: str = ""
     last_transition_time: str = ""
+    last_update_time: str = ""
+    """Absent in a status of an earlier version."""
+
+    @property
+    def since(self) -> str:
+        """Return since when it has its status and its reason. RFC 3339, "" if nobody says."""
+        return self.last_update_time or self.last_transition_time
 
     @property
     def wrong(self) -> bool:
@@ -78,6 +85,14 @@ class ObservedCost(msgspec.Struct, rename="camel"):
     text: str = ""
 
 
+class ObservedSurplus(msgspec.Struct, rename="camel"):
+    """status.surplus"""
+
+    amounts: dict[str, str] = {}
+    removal_time: str = ""
+    text: str = ""
+
+
 class ObservedSavedWait(msgspec.Struct):
     """status.spared"""
 
@@ -100,11 +115,13 @@ class ObservedStatus(msgspec.Struct, rename="camel"):
     """A SlackPolicy's status, as far as it is shown."""
 
     observed_generation: int = 0
+    observed_time: str = ""
     nodes: int = 0
     summary: dict[str, str] = {}
     limit: str = ""
     desired: dict[str, str] = {}
     reserved: dict[str, str] = {}
+    surplus: ObservedSurplus = msgspec.field(default_factory=ObservedSurplus)
     pending: int = 0
     displaced: ObservedDisplacement = msgspec.field(default_factory=ObservedDisplacement)
     shapes: list[ObservedShape] = []

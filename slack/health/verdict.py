@@ -29,6 +29,9 @@ from slack.health.reasons import OPERATOR_ABSENT, advice_on, reason
 from slack.health.states import SlackState, slack_state
 from slack.process.reasons import Level
 
+STATUS_OLD_SECONDS = 900.0
+"""An operator writes each status every five minutes, changed or not. An older one shows that no operator runs, also to
+those who may not see the lease."""
 BUILT_IN_NAME = "default"
 """Of the built-in policy, on its placeholders."""
 
@@ -54,7 +57,7 @@ def assess(seen: StatusObservation, *, now: float, namespace: str, lease_name: s
             for policy in seen.policies
             for health in [_policy_health(policy, seen.placeholders, namespace, absent=bool(findings))]
         ),
-        None if not seen.lease_seen else not findings,
+        not findings if seen.lease_seen or findings else None,
         operator,
         findings,
         seen.unseen,
@@ -123,7 +126,7 @@ def _operator(
     said = any(isinstance(status, dict) and status.get("conditions") for status in statuses)
     last = "; what is said below is what it said last" if said else ""
     if not seen.lease_seen:
-        return "not known: its lease may not be seen", ()
+        return _by_statuses(seen, now, start)
     if seen.lease is None:
         if seen.operator_pods:
             return f"{seen.operator_pods} running, without a lease", ()
@@ -139,6 +142,26 @@ def _operator(
         ended = f"last renewed {duration(now - datetime.fromisoformat(spec['renewTime']).timestamp())} ago"
     text = f"no operator leads: the lease {lease} was {ended}{last}"
     return "does not run", (HealthFinding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
+
+
+def _by_statuses(seen: StatusObservation, now: float, advice: str) -> tuple[str, tuple[HealthFinding, ...]]:
+    """Judge by the age of statuses whether an operator runs: for who may not see its lease."""
+    ages = [age for age in (_status_age_seconds(policy, now) for policy in seen.policies) if age is not None]
+    if not ages or min(ages) < STATUS_OLD_SECONDS:
+        return "not known: its lease may not be seen", ()
+    text = (
+        "no operator is seen: an operator writes every status each five minutes, and the newest is "
+        f"{duration(min(ages))} old; what is said below is what it said last"
+    )
+    return "does not run", (HealthFinding(text, advice, Level.TROUBLE, OPERATOR_ABSENT),)
+
+
+def _status_age_seconds(policy: Json, now: float) -> float | None:
+    status = policy.get("status")
+    try:
+        return now - datetime.fromisoformat(str((status or {}).get("observedTime"))).timestamp()
+    except (ValueError, AttributeError):  # none, or a text that somebody else wrote
+        return None
 
 
 def _leader(seen: StatusObservation, lease: Json, now: float) -> str | None:
@@ -230,7 +253,7 @@ def _findings(conditions: Sequence[ObservedCondition], namespace: str) -> list[H
     for name, same in grouped.items():
         known = reason(name)
         types = ", ".join(f"{condition.type}={condition.status}" for condition in same)
-        times = [condition.last_transition_time for condition in same if condition.last_transition_time]
+        times = [condition.since for condition in same if condition.since]
         since = min(times, default=None)
         level = known.level if known is not None and known.level is not Level.GOOD else Level.TROUBLE
         text = f"{types} {name}: {'; '.join(dict.fromkeys(condition.message for condition in same))}"
@@ -268,5 +291,8 @@ def _last_sign(policy: Json, lease: Json | None) -> str | None:
     renewed = ((lease or {}).get("spec") or {}).get("renewTime")
     if renewed:
         return f"{str(renewed).partition('.')[0].removesuffix('Z')}Z"
+    observed = (policy.get("status") or {}).get("observedTime")
+    if observed:
+        return str(observed)
     managed = policy["metadata"].get("managedFields") or ()
     return max((str(m["time"]) for m in managed if m.get("subresource") == "status" and m.get("time")), default=None)

@@ -47,6 +47,7 @@ from slack.planner.model.result import (
     ShapePlan,
 )
 from slack.planner.model.shape import WantedShape, merged
+from slack.planner.model.surplus import Surplus
 from slack.planner.objective.amount import Amount
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import DEFAULT_RATE, Policy
@@ -212,10 +213,32 @@ def _amounts_of(inputs: PolicyInputs, wants: PolicyWants, rollout: PolicyRollout
         new_nodes=new_nodes(snapshot, domain, planned, reserved, inputs.cache) if wants.blocked is None else 0,
         cost=cost,
         reserved_cost=reserved_cost,
+        surplus=_surplus_of(inputs, wants, rollout, reserved - planned),
         binding=bindings(
             snapshot.resources, wants.asked_amount, wants.above_ceiling, ceiling, planned, each, capped=wants.is_capped
         ),
     )
+
+
+def _surplus_of(inputs: PolicyInputs, wants: PolicyWants, rollout: PolicyRollout, more: IntArray) -> Surplus | None:
+    """Return what is held beyond the plan: more than a shape's count has capacity, and it is to be removed.
+
+    Args:
+        inputs: of the policy.
+        wants: of steps 1 and 2.
+        rollout: of step 4.
+        more: [R] what is held minus what is planned.
+    """
+    policy = inputs.domain.policy
+    amount = np.maximum(more, 0)
+    shrinking = [shape for shape in rollout.shapes if shape.bound > shape.count]
+    if wants.blocked is not None or policy.spec.dry_run or not shrinking or not amount.any():
+        return None
+    delay = policy.spec.stabilization.shrink_delay.total_seconds()
+    waiting = [rollout.counts[shape.shape.name] for shape in shrinking if shape.replicas > shape.count]
+    due = [counts[0][0] + delay for counts in waiting if len(counts) > 1]
+    leaves_now = any(shape.bound > shape.replicas for shape in shrinking)
+    return Surplus(amount, None if leaves_now else min(due, default=None))
 
 
 def _elsewhere(inputs: PolicyInputs) -> list[WantedShape]:

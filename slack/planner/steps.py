@@ -11,6 +11,7 @@ from slack.planner.domain.ladder import Held
 from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import Binding, ShapePlan
 from slack.planner.model.shape import WantedShape
+from slack.planner.model.surplus import Surplus
 from slack.planner.model.wanted_by import WantedByField
 from slack.planner.rollout.backoff import ShapePods
 from slack.planner.rollout.rollout import Counts
@@ -118,5 +119,6 @@ class PolicyAmounts:
     """At least so many nodes must come."""
     cost: PlanCost | None = None
     reserved_cost: PlanCost | None = None
+    surplus: Surplus | None = None
     binding: tuple[Binding, ...] = ()
     """Ceilings that keep the plan below what is asked."""

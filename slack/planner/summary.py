@@ -1,6 +1,7 @@
 """Steps 5 and 6 of a policy's plan: the conditions of its status, and all figures in one document."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -139,6 +140,7 @@ def summary_of(
         why=inputs.why,
         cost=amounts.cost,
         reserved_cost=amounts.reserved_cost,
+        surplus=None if amounts.surplus is None else replace(amounts.surplus, amount=amounts.surplus.amount[shown]),
         new_nodes=amounts.new_nodes,
         replicas=_replicas(wants.parts, rollout.anywhere),
         low_priority=_low_priority(inputs, shown),

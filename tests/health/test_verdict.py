@@ -7,8 +7,9 @@ import pytest
 from slack.health.ages import age_text, duration
 from slack.health.answer import Health
 from slack.health.observation import Installation, ObservedPlaceholder, StatusObservation, lease_holder
-from slack.health.verdict import assess
+from slack.health.verdict import STATUS_OLD_SECONDS, assess
 from slack.process.reasons import Level
+from slack_operator.placeholders.report.status import HEARTBEAT_SECONDS
 from tests.health.build import NOW, lease, policy
 
 
@@ -71,6 +72,34 @@ def test_a_note_is_no_trouble() -> None:
 def test_a_reason_of_another_version_is_trouble_without_advice() -> None:
     finding = health(policy(Ready="NewReason")).policies[0].findings[0]
     assert (finding.level, finding.advice) == (Level.TROUBLE, None)
+
+
+def test_an_age_counts_from_when_the_reason_began() -> None:
+    shown = policy(LimitReached="AutoscalerLimit")
+    for condition in shown["status"]["conditions"]:
+        condition["lastUpdateTime"] = "2026-03-01T11:59:58Z"
+    (finding,) = health(shown).policies[0].findings
+    assert finding.since == "2026-03-01T11:59:58Z", "its status has been so for twelve minutes, for another reason"
+
+
+@pytest.mark.parametrize(("observed", "runs"), [("2026-03-01T11:50:00Z", None), ("2026-03-01T11:40:00Z", False)])
+def test_who_may_not_see_the_lease_sees_by_the_age_of_statuses_that_no_operator_runs(
+    observed: str, runs: bool | None
+) -> None:
+    shown = policy()
+    shown["status"]["observedTime"] = observed
+    found = health(shown, lease=None, lease_seen=False, placeholders=None, operator_pods=None)
+    assert (found.operator_runs, found.good) == (runs, runs is None)
+    if runs is False:
+        (finding,) = found.operator_findings
+        assert finding.text.startswith("no operator is seen: an operator writes every status each five minutes, and ")
+        assert "the newest is 20m old" in finding.text
+        assert found.policies[0].headline == f"not known since {observed} (20m)"
+        assert found.policies[0].state.name == "OperatorAbsent"
+
+
+def test_a_status_counts_as_old_only_after_several_heartbeats() -> None:
+    assert STATUS_OLD_SECONDS >= 3 * HEARTBEAT_SECONDS
 
 
 def test_a_spec_that_nobody_has_looked_at_yet_is_not_ready() -> None:

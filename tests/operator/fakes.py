@@ -15,6 +15,7 @@ import msgspec
 from slack.cluster import wire
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.labels import LABEL_RELEASE
+from slack.cluster.node_prices import NO_PRICES
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, FieldCause, KubeError
 from slack.kube.pipelining import OnAnswer, ShouldSend, WriteRequest
@@ -338,6 +339,9 @@ class World:
 
     release_nodes = ReleaseNodes.LABEL
 
+    prices = NO_PRICES
+    """Of nodes."""
+
     extras = Placeholders()
     """What the operator gives the placeholders of all policies."""
 
@@ -419,6 +423,7 @@ class World:
             image="pause",
             extras=self.extras,
             default_rate=0.1,
+            prices=self.prices,
             built_in_policy=self.built_in,
             wall=self.wall,
             **rules,

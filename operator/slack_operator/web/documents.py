@@ -108,7 +108,9 @@ class PolicyView(_Document, frozen=True, kw_only=True):
     spared: str = ""
     """What the pods of the last day that took a placeholder's place would have waited, in words."""
     cost: CostView | None = None
-    """Of the plan when it is carried out; None where no node says."""
+    """Of what is held now; None if no node says."""
+    surplus: str = ""
+    """What is held beyond the plan and when it is removed, '' if nothing is."""
     displaced: dict[str, int] = {}
     """By cause, since this process began."""
     limit: str = ""

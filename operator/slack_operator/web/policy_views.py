@@ -13,7 +13,14 @@ from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.process.reasons import Level
 from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.placeholders.report.status import MAX_UNCOVERED, lasting, rate_text, whole_nodes, why_of
+from slack_operator.placeholders.report.status import (
+    MAX_UNCOVERED,
+    lasting,
+    rate_text,
+    whole_nodes,
+    why_of,
+    with_update_times,
+)
 from slack_operator.runtime.conditions import rfc3339, with_times
 from slack_operator.web.documents import (
     AmountView,
@@ -86,6 +93,7 @@ def _policy(
         why=why_of(plan) or _why_by_rate(plan),
         spared=reconciliation.spared.get(plan.policy, ""),
         cost=_cost(plan.reserved_cost),
+        surplus="" if plan.surplus is None else plan.surplus.text(plan.resources, reconciliation.at),
         displaced={cause: count for (policy, cause), count in sorted(counts.items()) if policy == plan.policy},
         limit=", ".join(map(str, plan.limits)),
         slack=_slack(views, namespace),
@@ -180,7 +188,8 @@ def _conditions(
 ) -> list[ConditionView]:
     """Give conditions as status has them; times are those that stand there."""
     now = rfc3339(at)
-    return [_condition(condition, namespace) for condition in lasting(with_times(conditions, seen, now), now)]
+    shown = with_update_times(lasting(with_times(conditions, seen, now), seen, now), seen, now)
+    return [_condition(condition, namespace) for condition in shown]
 
 
 def _condition(condition: Mapping[str, Any], namespace: str) -> ConditionView:
@@ -193,6 +202,6 @@ def _condition(condition: Mapping[str, Any], namespace: str) -> ConditionView:
         level=level,
         reason=name,
         message=condition["message"],
-        since=condition["lastTransitionTime"],
+        since=condition["lastUpdateTime"],
         remedy=None if level is Level.GOOD else advice_on(name, namespace) or None,
     )

@@ -1,13 +1,14 @@
 """What `status` says to people: each policy with its slack, its problems with their remedies, and a verdict."""
 
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from slack.health.answer import Health, HealthFinding, PolicyHealth
-    from slack.health.observation import ObservedShape
+    from slack.health.observation import ObservedShape, ObservedSurplus
 
 _WORKLOADS_SHOWN = 3
 _NODES_SHOWN = 4
@@ -92,44 +93,14 @@ def _calm(shown: "Health") -> str:
 def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool, headers: bool) -> None:
     from rich.text import Text
 
-    status, summary = policy.status, policy.status.summary
+    status = policy.status
     colour = "green" if policy.good else "red"
     out.print(Text.assemble((policy.name, "bold"), "  ", (policy.headline, colour)), soft_wrap=True)
     if not policy.known:
         _not_known(out, policy)
         return
     if status.conditions:
-        rate = f"{summary['rate']} on {_count_text(status.nodes, 'node')}" if summary.get("rate") else ""
-        out.print(
-            f"  slack     {summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
-            f"{'; ' + rate if rate else ''}",
-            markup=False,
-            soft_wrap=True,
-        )
-        out.print(f"  pods      {_placeholders(policy)}")
-        if status.hold.form:
-            since = f" since {status.hold.since}" if status.hold.since else ""
-            out.print(f"  hold      {status.hold.form}{since}: {status.hold.message}", markup=False, soft_wrap=True)
-        if status.limit and not any(status.limit in finding.text for finding in policy.findings):
-            out.print(f"  limit     {status.limit}", markup=False, soft_wrap=True)
-        started = (
-            f"{status.instant_start} of real pods had a node within 2 s" if status.instant_start else "none seen yet"
-        )
-        out.print(f"  starts    {started}")
-        if status.cost.text:
-            out.print(f"  costs     {status.cost.text}", markup=False, soft_wrap=True)
-        if status.spared.pods:
-            out.print(f"  spared    {status.spared.text}", markup=False, soft_wrap=True)
-        if status.objective.why:
-            out.print(f"  why       {status.objective.why}", markup=False, soft_wrap=True)
-        if status.displaced.total:
-            since = f" since {status.displaced.since}" if status.displaced.since else ""
-            out.print(f"  displaced {_count_text(status.displaced.total, 'placeholder')}{since}")
-        if wide:
-            out.print(
-                f"  burst     {_count_text(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
-                markup=False,
-            )
+        _figures(out, policy, wide=wide)
     shapes = [shape for shape in status.shapes if shape.count or shape.replicas or shape.bound]
     if shapes:
         _shapes(out, shapes, policy, wide=wide, headers=headers)
@@ -143,6 +114,42 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool, headers: bool
             out.print(f"  state     {finding.text.partition(': ')[2]}", markup=False, soft_wrap=True)
         else:
             _finding(out, finding, indent="  ")
+
+
+def _figures(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
+    """Print what is held, what it costs, and why it is this much."""
+    status, summary = policy.status, policy.status.summary
+    rate = f"{summary['rate']} on {_count_text(status.nodes, 'node')}" if summary.get("rate") else ""
+    out.print(
+        f"  slack     {summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
+        f"{'; ' + rate if rate else ''}",
+        markup=False,
+        soft_wrap=True,
+    )
+    if status.surplus.text:
+        out.print(f"  surplus   {_surplus(status.surplus)}", markup=False, soft_wrap=True)
+    out.print(f"  pods      {_placeholders(policy)}")
+    if status.hold.form:
+        since = f" since {status.hold.since}" if status.hold.since else ""
+        out.print(f"  hold      {status.hold.form}{since}: {status.hold.message}", markup=False, soft_wrap=True)
+    if status.limit and not any(status.limit in finding.text for finding in policy.findings):
+        out.print(f"  limit     {status.limit}", markup=False, soft_wrap=True)
+    started = f"{status.instant_start} of real pods had a node within 2 s" if status.instant_start else "none seen yet"
+    out.print(f"  starts    {started}")
+    if status.cost.text:
+        out.print(f"  costs     {status.cost.text}", markup=False, soft_wrap=True)
+    if status.spared.pods:
+        out.print(f"  spared    {status.spared.text}", markup=False, soft_wrap=True)
+    if status.objective.why:
+        out.print(f"  why       {status.objective.why}", markup=False, soft_wrap=True)
+    if status.displaced.total:
+        since = f" since {status.displaced.since}" if status.displaced.since else ""
+        out.print(f"  displaced {_count_text(status.displaced.total, 'placeholder')}{since}")
+    if wide:
+        out.print(
+            f"  burst     {_count_text(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
+            markup=False,
+        )
 
 
 def _not_known(out: "Console", policy: "PolicyHealth") -> None:
@@ -164,6 +171,17 @@ def _placeholders(policy: "PolicyHealth") -> str:
         return _on_nodes(policy.bound, policy.pending)
     lacking = f", {policy.pending} without" if policy.pending else ""
     return f"{_count_text(policy.bound, 'placeholder')} with capacity{lacking}; unbound ones are Pending on purpose"
+
+
+def _surplus(surplus: "ObservedSurplus") -> str:
+    """Return what is held beyond the plan, with the time that is left until it is removed."""
+    from slack.health.ages import duration
+
+    try:
+        left = datetime.fromisoformat(surplus.removal_time).timestamp() - time.time()
+    except ValueError:
+        return surplus.text
+    return f"{surplus.text} (in {duration(left)})" if left > 0 else surplus.text
 
 
 def _now(policy: "PolicyHealth", on_nodes: int, waiting: int) -> str:

@@ -15,6 +15,7 @@ from slack.cluster.snapshot import IntArray
 from slack.planner.model.added import AddedBefore
 from slack.planner.model.cost import PlanCost
 from slack.planner.model.shape import Role, Shape
+from slack.planner.model.surplus import Surplus
 from slack.planner.model.wanted_by import WantedByField
 from slack.planner.objective.amount import SizingReason
 from slack.schema.conditions import StatusCondition
@@ -268,6 +269,8 @@ class PolicyPlan:
     """What it costs when it is carried out; None where no node says."""
     reserved_cost: PlanCost | None = None
     """What the placeholders that are on nodes cost now."""
+    surplus: Surplus | None = None
+    """What placeholders hold beyond `planned`; None if they hold no more."""
     new_nodes: int = 0
     """At least so many nodes must come until all of it stands on one."""
     low_priority: IntArray | None = None

@@ -41,6 +41,7 @@ _CONDITION: Final[Schema] = {
         "reason": text("One CamelCase word that stays the same, to search and to alert by; Events have it too."),
         "message": text("A sentence for people: what is so, and what would help.", 32768),
         "lastTransitionTime": TIME | {"description": "Since when the status is as it is."},
+        "lastUpdateTime": TIME | {"description": "Since when the reason is as it is, as in a Deployment's conditions."},
         "observedGeneration": _GENERATION | {"description": "The metadata.generation that it is about."},
     },
 }
@@ -80,6 +81,11 @@ STATUS_SCHEMA: Final[Schema] = {
     "properties": {
         "observedGeneration": _GENERATION
         | {"description": "The metadata.generation that this status is about; -1 before anything was planned."},
+        "observedTime": TIME
+        | {
+            "description": "When the operator looked last. It writes this every five minutes even if nothing changes: "
+            "if it is older than 15 minutes, no operator keeps the status up."
+        },
         "summary": {
             "type": "object",
             "description": "Texts of the columns that kubectl prints.",
@@ -98,6 +104,17 @@ STATUS_SCHEMA: Final[Schema] = {
         "limit": text("Which ceiling or floor binds, and what would be wanted without; absent while none does.", 1024),
         "planned": _amounts("Requests of all placeholders that the plan heads for."),
         "reserved": _amounts("Requests of the placeholders that are on a node."),
+        "surplus": {
+            "type": "object",
+            "description": "What placeholders hold beyond `planned`, and when it is removed; absent if they hold no "
+            "more.",
+            "properties": {
+                "amounts": _amounts("How much it is."),
+                "removalTime": TIME
+                | {"description": "From when it is removed; absent if that is under way, or waits for a replacement."},
+                "text": text("All of it in words.", 256),
+            },
+        },
         "pending": COUNT | {"description": "Placeholders on no node yet."},
         "displaced": {
             "type": "object",
@@ -230,6 +247,12 @@ PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
     column("RESERVED", ".status.summary.reserved", "Extra capacity that is there, cpu/memory."),
     column("PENDING", ".status.pending", "Placeholders that lack capacity: a node is to come.", kind="integer"),
     column("INSTANT", ".status.instantStart", "Share of real pods that had a node within 2 s."),
+    column(
+        "OBSERVED",
+        ".status.observedTime",
+        "How old the status is: more than 15 minutes means that no operator keeps it up.",
+        kind="date",
+    ),
     column("HOLD", ".status.hold.form", "Bound: placeholders run. Unbound: the capacity stays free.", wide=True),
     column("NODES", ".status.nodes", "Nodes of the policy that can take placeholders.", kind="integer", wide=True),
     column("COVERED", '.status.conditions[?(@.type=="Covered")].status', "Enough pods fit one placeholder.", wide=True),

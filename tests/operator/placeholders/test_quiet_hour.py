@@ -1,4 +1,6 @@
-"""An hour in which nothing happens, by a clock that is moved: nothing is written, whatever the spec has of times.
+"""An hour in which nothing happens, by a clock that is moved: only heartbeats, whatever the spec has of times.
+
+A heartbeat writes the time of a status that says the same as before. It is counted apart, and each hour has a few.
 
 The operator looks every other minute, for it is the clock that counts here; what is written is counted with its moment,
 everything, not only statuses. The lease is not here; what an objective learns is kept once an hour.
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from slack.planner.policy.spec import parse_policy
+from slack_operator.placeholders.report.status import HEARTBEAT_SECONDS
 from slack_operator.placeholders.view.hangs import Hang
 from tests.operator.fakes import Json, pod, policy
 from tests.operator.placeholders.test_kstatus import Cluster
@@ -21,9 +24,18 @@ SETTLED_SECONDS = 360.0
 MINUTE = 60.0
 
 
+def said(world: Cluster) -> Json:
+    return {**world.status("web"), "observedTime": ""}
+
+
 def quiet(world: Cluster, at: Callable[[float], None] = lambda _seconds: None) -> list[tuple[float, str]]:
-    """Let an hour pass in which nothing happens; returns each write: seconds from its beginning, and its path."""
+    """Let an hour pass in which nothing happens; returns each write: seconds from its beginning, and its path.
+
+    Heartbeats are not returned: their number is checked.
+    """
     written: list[tuple[float, str]] = []
+    others: list[tuple[float, str]] = []
+    heartbeats = 0
     began = world.clock.now
 
     def ask(verb: str, path: str) -> None:
@@ -33,10 +45,16 @@ def quiet(world: Cluster, at: Callable[[float], None] = lambda _seconds: None) -
     world.api.refuse = ask
     for number in range(int(HOUR_SECONDS / TURN_SECONDS)):
         at(number * TURN_SECONDS)
+        before = said(world)
         world.reconcile(seconds=TURN_SECONDS)
         world.loop.rescue()
         world.loop.tell()
-    return written
+        same = said(world) == before
+        heartbeats += sum(what.endswith("/web/status") for _, what in written) if same else 0
+        others += [(when, what) for when, what in written if not same or not what.endswith("/web/status")]
+        written.clear()
+    assert 0 < heartbeats <= HOUR_SECONDS / (0.8 * HEARTBEAT_SECONDS)
+    return others
 
 
 def settled(**spec: Any) -> Cluster:
@@ -71,7 +89,7 @@ OPEN = {"cron": "0 7 * * 1-5", "duration": "12h", "minRate": 0.4, "timeZone": "U
     ],
     ids=str,
 )
-def test_an_hour_in_which_nothing_happens_writes_nothing(spec: Json, says: str) -> None:
+def test_an_hour_in_which_nothing_happens_writes_nothing_but_heartbeats(spec: Json, says: str) -> None:
     world = settled(**spec)
     assert world.status("web")["summary"]["state"] == says
     assert quiet(world) == []
@@ -93,7 +111,7 @@ def test_a_window_that_opens_and_closes_is_written_then_and_never_else() -> None
         assert any(0 <= at - turn * MINUTE < SETTLED_SECONDS for turn in (16, 38)), (at, what)
 
 
-def test_a_new_process_in_a_quiet_hour_writes_nothing() -> None:
+def test_a_new_process_in_a_quiet_hour_writes_nothing_but_heartbeats() -> None:
     world = settled(**sized(minRate=0.4, schedule=[OPEN]))
 
     def restart(seconds: float) -> None:

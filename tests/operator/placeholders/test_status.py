@@ -2,19 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
-from slack.cluster.quantity import WrittenQuantity, format_rounded
+from slack.cluster.quantity import WrittenQuantity, cpu_millis, format_rounded
 from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import Binding, ConditionType
+from slack.planner.model.surplus import Surplus
 from slack.planner.model.wanted_by import Source, WantedByField
 from slack.planner.objective.amount import SizingReason
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.placeholders.report.status import (
+    HEARTBEAT_SECONDS,
     MOVING_SECONDS,
     PolicyObservation,
     StatusBoard,
@@ -22,6 +26,7 @@ from slack_operator.placeholders.report.status import (
     spared_document,
     status_of,
     with_state,
+    with_update_times,
 )
 from slack_operator.runtime.conditions import turned, with_conditions, with_times
 from tests.cases import run_for_each
@@ -37,6 +42,7 @@ HOLD = {
     "retryTime": EARLIER,
     "releaseNodes": "Off",
 }
+HOUR_SECONDS = 3600.0
 READY = StatusCondition(ConditionType.READY, True, "Fine", "all is well")
 
 
@@ -93,7 +99,8 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     binding = (Binding("cpu", WrittenQuantity(2000, "2000m"), 6000),)
     plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)
     held = PlanCost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2)
-    plan = replace(plan, reserved_cost=held, cost=held)
+    surplus = Surplus(np.array([35000, 70 << 30]), 1_767_283_500.0)
+    plan = replace(plan, reserved_cost=held, cost=held, surplus=surplus)
     status = with_state(status_of(plan, observed, {}, NOW), "resource-slack")
     assert status["limit"] == "cpu ceiling 2000m binds (6 wanted)"  # as its policy has it
     floored = replace(plan, floors=(Binding("memory", WrittenQuantity(8 << 30, "8Gi"), 2 << 30, limit="floor"),))
@@ -114,9 +121,15 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
         "text": f"{held} now; 0.8 EUR an hour, 584 EUR a month (2 nodes) as planned",
     }
     assert status["spared"]["text"] == "120 pods of a day would have waited about 110 s each for a node, 3.7 h in all"
+    assert status["surplus"] == {
+        "amounts": {"cpu": "35", "memory": "70Gi"},
+        "removalTime": "2026-01-01T16:05:00Z",
+        "text": "35 cores and 70Gi of memory more than planned, removed from 2026-01-01 16:05 UTC on",
+    }
     assert set(STATUS_SCHEMA["properties"]["hold"]["properties"]) == set(status["hold"])
     check(STATUS_SCHEMA, status)
-    assert set(STATUS_SCHEMA["properties"]) == set(status)
+    # the reporter writes when it looked
+    assert set(STATUS_SCHEMA["properties"]) == set(status) | {"observedTime"}
 
 
 def test_printed_columns_are_fields_of_the_schema() -> None:
@@ -183,7 +196,7 @@ SETTLED: dict[str, Any] = {"observedGeneration": 1, "pending": 0, "shapes": [SHA
 )
 def test_what_moves_is_written_within_two_seconds_of_the_write_before(moved: dict[str, Any]) -> None:
     board = StatusBoard()
-    board.open("u", {}, NOW)
+    board.open("u", {}, NOW, 0.0)
     assert board.due_in("u", SETTLED, 0.0) == 0.0
     board.written("u", SETTLED, 0.0)
     assert board.due_in("u", {**SETTLED, **moved}, 0.5) == 1.5
@@ -192,30 +205,57 @@ def test_what_moves_is_written_within_two_seconds_of_the_write_before(moved: dic
     assert board.due_in("u", SETTLED, 6.0) == 1.0, "its end is written as soon"
 
 
-def test_mere_counters_of_a_settled_policy_are_written_once_a_minute_and_the_same_never() -> None:
+def test_mere_counters_of_a_settled_policy_are_written_once_a_minute_and_the_same_every_few_minutes() -> None:
     board = StatusBoard()
-    board.open("u", {}, NOW)
+    board.open("u", {}, NOW, 0.0)
     board.written("u", SETTLED, 0.0)
-    assert board.due_in("u", dict(SETTLED), 1000.0) is None
+    assert board.due_in("u", {**SETTLED, "observedTime": NOW}, 0.8 * HEARTBEAT_SECONDS - 1) is None
+    assert board.due_in("u", dict(SETTLED), HEARTBEAT_SECONDS) == 0.0
     assert board.due_in("u", {**SETTLED, "base": {"cpu": "3"}}, 20.0) == 40.0
 
 
 def test_of_many_policies_no_more_than_twenty_are_written_in_a_second() -> None:
     board = StatusBoard()
     for number in range(200):
-        board.open(str(number), {}, NOW)
+        board.open(str(number), {}, NOW, 0.0)
         board.written(str(number), SETTLED, 0.0)
     assert board.due_in("7", {**SETTLED, "pending": 1}, 0.0) == 10.0
 
 
-@pytest.mark.parametrize(("age", "reason"), [("00:09:00", "Refilling"), ("23:54:00", "RefillLasts")])
-def test_a_refill_that_is_never_through_gets_a_reason_of_its_own(age: str, reason: str) -> None:
-    since = f"2026-01-01T{age}Z" if age < "01" else f"2025-12-31T{age}Z"
-    refill = StatusCondition("SlackSatisfied", False, "Refilling", "1 of 2")
-    previous = {"conditions": with_times([refill], {}, since)}
-    plan = replace(policy_plan(shape_plan(2)), conditions=(refill,))
+REFILL = StatusCondition("SlackSatisfied", False, "Refilling", "1 of 2")
+
+
+@run_for_each(
+    ("before", "began", "reason"),
+    [
+        ("Refilling", "2026-01-01T00:09:00Z", "Refilling"),
+        ("Refilling", "2025-12-31T23:54:00Z", "RefillLasts"),
+        ("RefillLasts", "2026-01-01T00:09:00Z", "RefillLasts"),
+        # what came before the refill does not count as one, however long it was
+        ("CeilingReached", "2025-12-31T20:00:00Z", "Refilling"),
+    ],
+)
+def test_a_refill_that_is_never_through_gets_a_reason_of_its_own(before: str, began: str, reason: str) -> None:
+    since = "2025-12-31T20:00:00Z"
+    earlier = with_times([replace(REFILL, reason=before)], {}, since)
+    previous = {"conditions": [{**said, "lastUpdateTime": began} for said in earlier]}
+    plan = replace(policy_plan(shape_plan(2)), conditions=(REFILL,))
     status = status_of(plan, PolicyObservation(1, 1, 0, EARLIER, None), previous, NOW)
     assert [(said["reason"], said["lastTransitionTime"]) for said in status["conditions"]] == [(reason, since)]
+
+
+@run_for_each(
+    ("status", "reason", "since"),
+    [
+        (False, "CeilingReached", EARLIER),
+        (False, "Refilling", NOW),  # the status has not turned, and what it says has just begun
+        (True, "Reserved", NOW),
+    ],
+)
+def test_the_age_of_what_a_condition_says_counts_from_its_reason(status: bool, reason: str, since: str) -> None:
+    previous = {"conditions": with_times([replace(REFILL, reason="CeilingReached")], {}, EARLIER)}
+    said = with_times([replace(REFILL, status=status, reason=reason)], previous, NOW)
+    assert [condition["lastUpdateTime"] for condition in with_update_times(said, previous, NOW)] == [since]
 
 
 WRONG = {
@@ -245,16 +285,17 @@ def test_the_summary_names_what_matters_most_and_its_remedy(kind: str) -> None:
 def test_a_restarted_operator_goes_on_from_the_status_that_is_there() -> None:
     there = {
         "observedGeneration": 1,
+        "observedTime": NOW,
         "conditions": conditions(True),
         "shapes": [{"name": "b"}, {"name": "a"}],
         "displaced": {"total": 5, "since": EARLIER},
     }
     board = StatusBoard()
-    assert board.open("u", there, NOW) == there
-    assert board.due_in("u", {**there, "shapes": [{"name": "a"}, {"name": "b"}]}, 1000.0) is None
+    assert board.open("u", there, NOW, 0.0) == there
+    assert board.due_in("u", {**there, "shapes": [{"name": "a"}, {"name": "b"}]}, 0.0) is None
     assert board.displaced("u", 2) == (7, EARLIER)
     board.keep_only(set())
-    board.open("u", {}, NOW)
+    board.open("u", {}, NOW, 0.0)
     assert board.displaced("u", 2) == (2, NOW)
 
 
@@ -273,7 +314,7 @@ def status_writes(world: World, turn: Callable[[int], None], turns: int) -> int:
     return count
 
 
-def test_a_load_that_never_rests_is_written_once_in_two_seconds_and_a_steady_hour_never() -> None:
+def test_a_load_that_never_rests_is_written_once_in_two_seconds_and_a_steady_hour_every_five_minutes() -> None:
     world = World()
     world.apply_policy(policy("web", extraCapacity={"minRate": 0.4}))
     world.settle()
@@ -285,7 +326,30 @@ def test_a_load_that_never_rests_is_written_once_in_two_seconds_and_a_steady_hou
 
     assert 20 <= status_writes(world, moves, 100) <= 26, "50 s: 300 in ten minutes"
     world.settle(12)
-    assert status_writes(world, lambda _: world.reconcile(seconds=120.0), 30) == 0
+    steady_hour = status_writes(world, lambda _: world.reconcile(seconds=60.0), 60)
+    assert HOUR_SECONDS / HEARTBEAT_SECONDS <= steady_hour <= HOUR_SECONDS / (0.8 * HEARTBEAT_SECONDS)
+
+
+def test_what_is_held_beyond_the_plan_is_shown_with_the_time_of_its_removal() -> None:
+    world = World()
+    world.apply_policy(policy("web", extraCapacity={"minRate": 0.4}, stabilization={"shrinkDelay": "10m"}))
+    world.settle()
+    assert "surplus" not in world.status("web")
+    for number in range(5):
+        del world.api.objects[f"/api/v1/namespaces/shop/pods/api-abc-{number}"]
+    before = world.wall.now
+    world.settle(8)
+    surplus = world.status("web")["surplus"]
+    held, planned = world.status("web")["reserved"], world.status("web")["planned"]
+    assert surplus["amounts"]["cpu"] == format_rounded("cpu", cpu_millis(held["cpu"]) - cpu_millis(planned["cpu"]))
+    removal = datetime.fromisoformat(surplus["removalTime"]).timestamp()
+    assert removal == pytest.approx(before + 600.0, abs=10.0)
+    world.settle(8)
+    assert world.status("web")["surplus"]["removalTime"] == surplus["removalTime"], "it does not move"
+    world.settle(60)
+    assert world.wall.now > removal
+    assert "surplus" not in world.status("web")
+    assert len(world.placeholders()) > 0
 
 
 def test_what_was_too_soon_is_written_in_its_time_without_another_plan() -> None:

@@ -53,6 +53,7 @@ from slack_operator.placeholders.report.status import (
     spared_document,
     status_of,
     with_state,
+    with_update_times,
 )
 from slack_operator.runtime.conditions import Status, manifest, rfc3339, turned, with_conditions
 from slack_operator.runtime.leading import NotLeading
@@ -152,7 +153,7 @@ class Reporter:
             hold: the form of its placeholders as it stands in the status, None where nobody decides it.
         """
         now = rfc3339(self._wall())
-        previous = self._board.open(entry.uid, entry.status, now)
+        previous = self._board.open(entry.uid, entry.status, now, self._clock())
         total, since = self._board.displaced(entry.uid, displaced)
         known = {str(old["type"]) for old in previous.get("conditions", ())}
         over = [
@@ -231,7 +232,7 @@ class Reporter:
         Without a word on Ready the status stays one of the generation before: nothing was done about this one.
         """
         now = rfc3339(self._wall())
-        previous = self._board.open(entry.uid, entry.status, now)
+        previous = self._board.open(entry.uid, entry.status, now, self._clock())
         status = with_conditions(previous, conditions, entry.generation, now, each=True)
         if all(condition.type != ConditionType.READY for condition in conditions):
             status["observedGeneration"] = previous.get("observedGeneration", NOT_OBSERVED)
@@ -248,9 +249,10 @@ class Reporter:
         self._cut = {name: said for name, said in self._cut.items() if name in names}
 
     def _offer(self, entry: PolicyEntry, status: dict[str, Any], previous: Status) -> None:
-        now = self._clock()
-        status = self._board.judged(entry.uid, status, now, rfc3339(self._wall()))
-        status = with_state(status, self._namespace)
+        now, stamp = self._clock(), rfc3339(self._wall())
+        status = with_state(self._board.judged(entry.uid, status, now, stamp), self._namespace)
+        status["conditions"] = with_update_times(status["conditions"], previous, stamp)
+        status["observedTime"] = stamp
         wait = self._board.due_in(entry.uid, status, now)
         if wait is not None:
             wait = max(wait, self._retries.wait_seconds(entry.uid))

@@ -2,12 +2,14 @@
 
 Amounts are rounded to three digits, so that a figure moves only when somebody would care. While placeholders move, and
 when a condition turns, a policy is written at most once in two seconds; mere counters at most once a minute, and what
-has not changed never; a restarted operator goes on from the status that is there. Values only, but for `StatusBoard`,
+has not changed every few minutes, so that its age shows whether an operator is there; a restarted operator goes on from
+the status that is there. Values only, but for `StatusBoard`,
 which the planning loop owns.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,19 +20,25 @@ from slack.health.reasons import REFILL_LASTS, REFILLING
 from slack.health.states import slack_state
 from slack.planner.model.cost import PlanCost, figure
 from slack.planner.model.result import ConditionType, PolicyPlan
+from slack.planner.model.surplus import Surplus
 from slack.planner.model.wanted_by import Source
 from slack.planner.objective.why_text import why_text
 from slack.planner.policy.scale import selector_of
 from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.placeholders.conditions import STALLED
 from slack_operator.placeholders.report.saved_waits import SavedWait
-from slack_operator.runtime.conditions import Status, with_times
+from slack_operator.runtime.conditions import Status, rfc3339, with_times
 
 COUNTERS_SECONDS = 60.0
 MOVING_SECONDS = 2.0
 """Between two writes of a policy, whatever happens: 300 in ten minutes."""
 _SECONDS_A_POLICY = 0.05
 """Of so many policies that all of them cannot be written in two seconds each has its turn later: 20 writes a second."""
+HEARTBEAT_SECONDS = 300.0
+"""A status that says nothing new is written after so long at most, as a kubelet writes that of its node: `observedTime`
+of an older one shows everybody that no operator keeps it up, also those who may see neither lease nor pods."""
+_HEARTBEAT_SPREAD = 0.2
+"""Policies that were created together are written apart: each somewhat sooner."""
 MAX_UNCOVERED = 16
 MAX_CUT = 16
 MAX_SHAPES = 256
@@ -81,6 +89,23 @@ def cost_document(cost: PlanCost, planned: PlanCost | None) -> dict[str, Any]:
         **money,
         **({"unpricedNodes": cost.unpriced_nodes} if cost.unpriced_nodes else {}),
         "text": now if then in ("", now) else f"{now} now; {then} as planned",
+    }
+
+
+def surplus_document(surplus: Surplus, resources: Sequence[str], now: str) -> dict[str, Any]:
+    """Return what is held beyond the plan as it stands in the status.
+
+    Args:
+        surplus: what is held.
+        resources: names of its amounts.
+        now: RFC 3339.
+    """
+    amounts = zip(resources, surplus.amount, strict=True)
+    due = surplus.removal_seconds
+    return {
+        "amounts": {name: format_rounded(name, int(value)) for name, value in amounts if value},
+        **({} if due is None else {"removalTime": rfc3339(due)}),
+        "text": surplus.text(resources, datetime.fromisoformat(now).timestamp()),
     }
 
 
@@ -142,7 +167,7 @@ def status_of(plan: PolicyPlan, observed: PolicyObservation, previous: Status, n
         "burst": plan.burst_chunks,
         "sustained": f"{plan.sustained_chunks_per_minute:.3g}/min",
         "conditions": [
-            *lasting(with_times(planned, previous, now, observed.policy_generation), now),
+            *lasting(with_times(planned, previous, now, observed.policy_generation), previous, now),
             *with_times(observed.extra, previous, now, observed.generation),
         ],
     }
@@ -152,6 +177,8 @@ def status_of(plan: PolicyPlan, observed: PolicyObservation, previous: Status, n
         status["replicas"] = plan.replicas
     if observed.instant_start is not None:
         status["instantStart"] = observed.instant_start
+    if plan.surplus is not None:
+        status["surplus"] = surplus_document(plan.surplus, plan.resources, now)
     if plan.reserved_cost is not None:
         status["cost"] = cost_document(plan.reserved_cost, plan.cost)
     if observed.spared is not None:
@@ -177,21 +204,51 @@ def _shapes(plan: PolicyPlan) -> list[dict[str, Any]]:
     ]
 
 
-def lasting(conditions: Iterable[dict[str, Any]], stamp: str) -> list[dict[str, Any]]:
+def lasting(conditions: Iterable[dict[str, Any]], previous: Status, stamp: str) -> list[dict[str, Any]]:
     """Return conditions in which a refill that is never through has a reason of its own.
 
     Args:
         conditions: as the API has them.
+        previous: the status that is there; a refill counts from when it had this reason first.
         stamp: now, RFC 3339.
     """
+    known = {old["type"]: old for old in previous.get("conditions", ())}
     now = datetime.fromisoformat(stamp).timestamp()
     return [
-        {**said, "reason": REFILL_LASTS}
-        if said["reason"] == REFILLING
-        and now - datetime.fromisoformat(said["lastTransitionTime"]).timestamp() >= REFILL_SECONDS
-        else said
+        {**said, "reason": REFILL_LASTS} if _refills_long(said, known.get(said["type"]), now) else said
         for said in conditions
     ]
+
+
+def _refills_long(said: Mapping[str, Any], old: Mapping[str, Any] | None, now: float) -> bool:
+    if said["reason"] != REFILLING or old is None or old["status"] != said["status"]:
+        return False
+    since = datetime.fromisoformat(reason_time(old)).timestamp()
+    return old["reason"] == REFILL_LASTS or (old["reason"] == REFILLING and now - since >= REFILL_SECONDS)
+
+
+def reason_time(condition: Mapping[str, Any]) -> str:
+    """Return since when a condition has its reason; conditions of earlier versions name that of their status only."""
+    return str(condition.get("lastUpdateTime") or condition["lastTransitionTime"])
+
+
+def with_update_times(conditions: Iterable[dict[str, Any]], previous: Status, now: str) -> list[dict[str, Any]]:
+    """Return conditions that also say since when they have their reason, as those of a Deployment do.
+
+    `lastTransitionTime` stays where only the reason turns: what has just begun would look as old as what was before it.
+
+    Args:
+        conditions: as the API has them.
+        previous: the status that is there.
+        now: RFC 3339.
+    """
+    known = {old["type"]: old for old in previous.get("conditions", ())}
+    result = []
+    for said in conditions:
+        old = known.get(said["type"])
+        same = old is not None and (old["status"], old["reason"]) == (said["status"], said["reason"])
+        result.append({**said, "lastUpdateTime": reason_time(old) if old is not None and same else now})
+    return result
 
 
 def with_state(status: dict[str, Any], namespace: str) -> dict[str, Any]:
@@ -258,6 +315,8 @@ class _Written:
     displaced_before: int
     """What the status had counted before this process did."""
     since: str
+    heartbeat_at: float
+    """When it is written again though it says nothing new. Monotonic."""
     trouble: int | None = None
     """Generation of a Ready that is false."""
     trouble_since: float = 0.0
@@ -269,12 +328,20 @@ class StatusBoard:
     def __init__(self) -> None:
         self._written: dict[str, _Written] = {}
 
-    def open(self, uid: str, seen: Status, now: str) -> Status:
-        """Return what stands in the status; for a policy that is new to this process, what our watch showed."""
+    def open(self, uid: str, seen: Status, stamp: str, now: float) -> Status:
+        """Return what stands in the status; for a policy that is new to this process, what our watch showed.
+
+        Args:
+            uid: of the policy.
+            seen: the status that our watch showed.
+            stamp: now, RFC 3339.
+            now: monotonic seconds.
+        """
         if uid not in self._written:
             displaced = seen.get("displaced") or {}
-            before, since = int(displaced.get("total") or 0), str(displaced.get("since") or now)
-            self._written[uid] = _Written(dict(seen), float("-inf"), before, since)
+            before, since = int(displaced.get("total") or 0), str(displaced.get("since") or stamp)
+            age = _age_seconds(seen, stamp)
+            self._written[uid] = _Written(dict(seen), float("-inf"), before, since, now - age + _heartbeat_seconds(uid))
         return self._written[uid].status
 
     def displaced(self, uid: str, counted: int) -> tuple[int, str]:
@@ -308,7 +375,7 @@ class StatusBoard:
         return {**status, "conditions": conditions}
 
     def due_in(self, uid: str, status: Status, now: float) -> float | None:
-        """Return the seconds until a status is worth a write; None while it says nothing new.
+        """Return the seconds until a status is worth a write; None while it says nothing new and is not old.
 
         Args:
             uid: of the policy.
@@ -317,7 +384,7 @@ class StatusBoard:
         """
         written = self._written[uid]
         if _plain(status) == _plain(written.status):
-            return None
+            return 0.0 if now >= written.heartbeat_at else None
         moving = _moves(status) or _moves(written.status) or _moved(status) != _moved(written.status)
         between = max(MOVING_SECONDS, _SECONDS_A_POLICY * len(self._written)) if moving else COUNTERS_SECONDS
         return max(written.at + between - now, 0.0)
@@ -326,10 +393,25 @@ class StatusBoard:
         """It was written."""
         self._written[uid].status = status
         self._written[uid].at = now
+        self._written[uid].heartbeat_at = now + _heartbeat_seconds(uid)
 
     def keep_only(self, uids: set[str]) -> None:
         """Forget policies that are no more."""
         self._written = {uid: written for uid, written in self._written.items() if uid in uids}
+
+
+def _heartbeat_seconds(uid: str) -> float:
+    """Return the time between two heartbeats of a policy, which is its own."""
+    return HEARTBEAT_SECONDS * (1 - _HEARTBEAT_SPREAD * (zlib.crc32(uid.encode()) % 1000) / 1000)
+
+
+def _age_seconds(seen: Status, stamp: str) -> float:
+    """Return how old a status is by its `observedTime`; one that has none, or one of the future, is written soon."""
+    try:
+        age = (datetime.fromisoformat(stamp) - datetime.fromisoformat(str(seen.get("observedTime")))).total_seconds()
+    except (ValueError, TypeError):
+        return HEARTBEAT_SECONDS
+    return age if age >= 0 else HEARTBEAT_SECONDS
 
 
 def condition_of(status: Status, kind: str) -> Mapping[str, Any] | None:
@@ -359,6 +441,7 @@ def _plain(status: Status) -> object:
     """The status as it compares: the API server keeps no order among what it treats as a map."""
     return {
         **status,
+        "observedTime": "",
         "conditions": sorted(status.get("conditions", ()), key=lambda condition: str(condition["type"])),
         "shapes": sorted(status.get("shapes", ()), key=lambda shape: str(shape["name"])),
     }

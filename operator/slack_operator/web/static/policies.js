@@ -135,6 +135,7 @@ function policyElement(policy, state, unfolded) {
     message ? make("p", { class: "message muted" }, message) : null,
     policy.why ? make("p", { class: "message muted" }, `Why this much: ${[policy.why, message.includes(policy.limit) ? "" : policy.limit].filter(Boolean).join("; ")}.`) : null,
     policy.cost ? make("p", { class: "message muted" }, `It costs ${policy.cost.text}${policy.spared ? `; ${policy.spared}` : ""}.`) : null,
+    policy.surplus ? make("p", { class: "message muted" }, `It holds ${policy.surplus}.`) : null,
     make("div", { class: "bars" }, ...policy.amounts.map((one) => bar(one))),
     conditions(policy, state));
   if (policy.shapes.length || policy.uncovered.length) element.append(more(policy, unfolded));
