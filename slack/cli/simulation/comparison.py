@@ -6,7 +6,7 @@ from slack.cli.simulation.runs import RequestedRun, Runs
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
-    from slack.simulator.runs.baselines import Overprovisioned, Variant
+    from slack.simulator.runs.baselines import Sized, Variant
     from slack.simulator.runs.repeated import Repeated
     from slack.simulator.scenario.scenario import Scenario
     from slack.simulator.scenario.slack_kinds import Slack
@@ -76,10 +76,10 @@ def _equal_cost(scenario: "Scenario", cost: float, made: "Made") -> "tuple[str, 
 
     tried: dict[str, Repeated] = {}
 
-    def word(slack: "Overprovisioned") -> str:
+    def word(slack: "Sized") -> str:
         return slack_word(scenario.model_copy(update={"slack": slack}))
 
-    def cost_of(slack: "Overprovisioned") -> float:
+    def cost_of(slack: "Sized") -> float:
         tried[word(slack)] = made(word(slack), slack)
         return tried[word(slack)].cost.mean
 

@@ -10,9 +10,19 @@ from rich.text import Text
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
+    from slack.cli.terminal.progress import ProgressSteps
     from slack.simulator.model.result import Result
+    from slack.simulator.runs.baselines import Sized
     from slack.simulator.runs.train import TrainedObjective, TrainedPolicy
     from slack.simulator.scenario.scenario import Scenario
+
+
+class ConstantRate(NamedTuple):
+    """The constant rate that costs as much as the objective did."""
+
+    rate: float
+    instant_start_ratio: float
+    cost: float
 
 
 class Training(NamedTuple):
@@ -23,10 +33,11 @@ class Training(NamedTuple):
     without: "Result"
     """The same without slack."""
     trained: "TrainedObjective"
+    constant: "ConstantRate"
 
 
 def train_objective(scenario: "Scenario", instant_start: float) -> Training:
-    """Play a scenario with an objective, and without slack.
+    """Play a scenario with an objective, without slack, and with the constant rate of the objective's cost.
 
     Raises:
         UserError: when no pod came in it.
@@ -41,9 +52,29 @@ def train_objective(scenario: "Scenario", instant_start: float) -> Training:
         without = simulate(variant("none", scenario).scenario)
         tell = steps.add(f"objective {instant_start:g}")
         found = train(scenario, instant_start, on_progress=lambda at, end: tell(at / end))
-    if not found.result.total.pods:
-        raise UserError(f"{scenario.name}: no pod comes after the warm-up; there is nothing to learn")
-    return Training(scenario, currency, without, found)
+        if not found.result.total.pods:
+            raise UserError(f"{scenario.name}: no pod comes after the warm-up; there is nothing to learn")
+        constant = _constant_rate(scenario, found.result.cost, steps)
+    return Training(scenario, currency, without, found, constant)
+
+
+def _constant_rate(scenario: "Scenario", cost: float, steps: "ProgressSteps") -> ConstantRate:
+    """Find the constant rate of a cost, and what it reaches; its operator looks as often as with the objective."""
+    from slack.simulator.runs.baselines import equal_cost, rate_of, variant
+    from slack.simulator.runs.engine import simulate
+
+    own = variant("rate=auto", scenario).scenario
+    found: dict[float, Result] = {}
+
+    def cost_of(slack: "Sized") -> float:
+        rate = rate_of(slack)
+        tell = steps.add(f"rate {rate:g}")
+        played = own.model_copy(update={"slack": slack})
+        found[rate] = simulate(played, on_progress=lambda at, end: tell(at / end))
+        return found[rate].cost
+
+    rate = rate_of(equal_cost(own, cost, cost_of))
+    return ConstantRate(rate, found[rate].instant_start_ratio, found[rate].cost)
 
 
 def check_objective(instant_start: float) -> None:
@@ -152,6 +183,7 @@ def document(training: Training, name: str | None, left_out: int) -> dict[str, A
         "cost": trained.result.cost,
         "instant_start_ratio_without": without.instant_start_ratio if without.total.pods else None,
         "cost_without": without.cost,
+        "constant_rate": training.constant._asdict(),
         "measured_seconds": trained.result.measured_seconds,
         "pods": trained.result.total.pods,
         "learnt": trained.to_dict(),
@@ -173,6 +205,11 @@ def print_training(training: Training) -> None:
     out.print(
         f"{percent(result.instant_start_ratio)} of {pods} pods started at once, instead of {share} without "
         f"slack. It cost {result.cost:.2f}{unit}, {result.cost - without.cost:.2f} more.",
+        soft_wrap=True,
+    )
+    rate, constant = training.constant.rate, percent(training.constant.instant_start_ratio)
+    out.print(
+        f"A constant rate of that cost ({rate:g}, cost {training.constant.cost:.2f}{unit}) has {constant}.",
         soft_wrap=True,
     )
     for policy in trained.policies:

@@ -3,6 +3,7 @@
 none                            no slack
 own                             the slack that the scenario names
 rate=0.1                        the operator, with this rate
+rate=auto                       the operator, with the constant rate that costs what the variant before it costs
 objective=0.99                  the operator, with this objective in place of a rate
 cover=Everything                the operator, with this cover; combines: rate=0.1+cover=Everything
 hold=Unbound                    the operator, with this form of placeholders; combines: rate=0.1+hold=Bound
@@ -33,11 +34,17 @@ from slack.simulator.scenario.slack_kinds import NoSlack, Policies, Proportional
 CORE_HOURS = "core hours"
 NODE_HOURS = "node hours"
 Overprovisioner = TypeVar("Overprovisioner", Static, Proportional)
-Overprovisioned = Static | Proportional
+Sized = Static | Proportional | Policies
+"""Slack whose size can be found by what it costs."""
 _STATIC = re.compile(r"(?P<count>\d+)x(?P<cpu>[^/]+)/(?P<memory>[^/]+)")
 _PROPORTIONAL = re.compile(r"(?P<count>\d+)x(?P<cpu>[^/]+)/(?P<memory>[^/]+)/(?P<every>\d+(\.\d+)?)(?P<of>cores|nodes)")
 _MOST_FILLERS = 100_000
-_AUTO = ("static=auto", "proportional=auto")
+_FIRST_RATE, _LARGEST_RATE, _RATE_DIGITS = 0.1, 10.0, 4
+_MOST_RATES = 6
+"""So many rates are tried at most."""
+_NEAR = 0.02
+"""A rate is as dear as wanted if it is so near: a share of what slack costs."""
+_AUTO = ("rate=auto", "static=auto", "proportional=auto")
 _CORES = 1000.0
 """The size of a proportional overprovisioner is its pods for so many cores: more is more, as of a static one."""
 _NAMES_SHOWN = 2
@@ -125,7 +132,9 @@ def reference_of(index: int, asked: Sequence[Variant]) -> int | None:
     The nearest one that stands before it; where none does, the scenario's own policies if they are asked for, then the
     first one after it. None: no variant of the operator is asked for.
     """
-    operators = [i for i, variant in enumerate(asked) if isinstance(variant.scenario.slack, Policies)]
+    operators = [
+        i for i, other in enumerate(asked) if isinstance(other.scenario.slack, Policies) and not other.equal_cost
+    ]
     before = [i for i in operators if i < index]
     if before:
         return before[-1]
@@ -153,6 +162,8 @@ def variant(word: str, scenario: Scenario) -> Variant:
         return Variant(word, _with_slack(scenario, NoSlack(kind="none")))
     if word == "own":
         return Variant(word, scenario)
+    if word == "rate=auto":
+        return Variant(word, with_rate(scenario, _FIRST_RATE), equal_cost=True)
     if word in _AUTO:
         return Variant(word, _with_slack(scenario, _like_largest(scenario, key)), equal_cost=True)
     if key == "static":
@@ -163,7 +174,7 @@ def variant(word: str, scenario: Scenario) -> Variant:
         return Variant(word, _of_operator(word, scenario))
     else:
         raise InvalidVariant(
-            f"{word!r} is none of none, own, rate=0.1, objective=0.99, cover=Everything, hold=Unbound, "
+            f"{word!r} is none of none, own, rate=0.1, rate=auto, objective=0.99, cover=Everything, hold=Unbound, "
             f"static=10x500m/1Gi, static=auto, proportional=1x500m/1Gi/16cores, proportional=auto"
         )
     changed = _with_slack(scenario, slack)
@@ -173,23 +184,44 @@ def variant(word: str, scenario: Scenario) -> Variant:
     return Variant(word, changed)
 
 
-def equal_cost(scenario: Scenario, cost: float, cost_of: Callable[[Overprovisioned], float]) -> Overprovisioned:
-    """Return the overprovisioner that costs most nearly as much as given: doubling, then bisection.
+def equal_cost(scenario: Scenario, cost: float, cost_of: Callable[[Sized], float]) -> Sized:
+    """Return the slack of one kind that costs most nearly as much as given.
 
     Args:
-        scenario: of a `static=auto` or `proportional=auto`.
+        scenario: of a `rate=auto`, `static=auto` or `proportional=auto`.
         cost: what it should cost.
         cost_of: makes the runs; called once a size.
 
     Returns:
-        One filler at least, however little it should cost: none would be no overprovisioner.
+        The operator with a constant rate, or an overprovisioner of one filler at least, however little it should cost.
     """
     slack = scenario.slack
+    if isinstance(slack, Policies):
+        return _with_constant(scenario, _equal_rate(cost, lambda rate: cost_of(_with_constant(scenario, rate))))
     assert isinstance(slack, Static | Proportional)
+    return _sized(slack, _equal_count(cost, lambda count: cost_of(_sized(slack, count))))
+
+
+def _with_constant(scenario: Scenario, rate: float) -> Policies:
+    slack = with_rate(scenario, rate).slack
+    assert isinstance(slack, Policies)
+    return slack
+
+
+def rate_of(slack: Sized) -> float:
+    """Return the constant rate that a `rate=auto` came to."""
+    assert isinstance(slack, Policies)
+    rate = slack.policies[0].spec.extra_capacity.min_rate
+    assert rate is not None
+    return rate
+
+
+def _equal_count(cost: float, cost_of: Callable[[int], float]) -> int:
+    """Find a number of fillers: doubling, then bisection."""
     costs: dict[int, float] = {}
 
     def cheaper(count: int) -> bool:
-        costs[count] = cost_of(_sized(slack, count))
+        costs[count] = cost_of(count)
         return costs[count] < cost
 
     low, high = 1, 2
@@ -199,11 +231,37 @@ def equal_cost(scenario: Scenario, cost: float, cost_of: Callable[[Overprovision
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if cheaper(middle) else (low, middle)
-    nearest = min(costs, key=lambda count: (abs(costs[count] - cost), count))
-    return _sized(slack, nearest)
+    return min(costs, key=lambda count: (abs(costs[count] - cost), count))
 
 
-def _sized(slack: Overprovisioned, count: int) -> Overprovisioned:
+def _equal_rate(cost: float, cost_of: Callable[[float], float]) -> float:
+    """Find a rate: a cost is nearly a line over rates, so the next is where the line meets the wanted cost."""
+    costs = {0.0: cost_of(0.0)}
+    near, rate = _NEAR * abs(cost - costs[0.0]), _FIRST_RATE
+    for _ in range(_MOST_RATES if cost > costs[0.0] else 0):
+        costs[rate] = cost_of(rate)
+        if abs(costs[rate] - cost) <= near:
+            break
+        rate = _next_rate(cost, costs)
+        if rate in costs:
+            break
+    return min(costs, key=lambda tried: (abs(costs[tried] - cost), tried))
+
+
+def _next_rate(cost: float, costs: Mapping[float, float]) -> float:
+    """Return where a line through the nearest tries on both sides meets a cost; through the last two, if none is."""
+    low = max(rate for rate in costs if costs[rate] <= cost)
+    above = [rate for rate in costs if costs[rate] > cost and rate > low]
+    if above:
+        high = min(above)
+    else:
+        low, high = sorted(costs)[-2:]
+    slope = (costs[high] - costs[low]) / (high - low)
+    meets = low + (cost - costs[low]) / slope if slope > 0 else 2 * high
+    return round(min(meets, 4 * high, _LARGEST_RATE), _RATE_DIGITS)
+
+
+def _sized(slack: Static | Proportional, count: int) -> Static | Proportional:
     """Return a static overprovisioner with so many pods, or a proportional one with so many for a thousand cores."""
     if isinstance(slack, Static):
         return slack.model_copy(update={"count": count})
@@ -364,14 +422,14 @@ def _checked(word: str, model: type[Overprovisioner], **values: Any) -> Overprov
         raise InvalidVariant(f"{word!r}: {validation_errors.problems(error.errors(), model)[0]}") from None
 
 
-def _like_largest(scenario: Scenario, kind: str) -> Overprovisioned:
+def _like_largest(scenario: Scenario, kind: str) -> Static | Proportional:
     """Return one filler (or one for many cores) as large as the largest pod, where that may go: what people set."""
     largest = max(
         scenario.workloads, key=lambda workload: (not workload.node_selector, _share(workload, scenario), workload.name)
     )
     plain = {name: f"{value}m" if name == "cpu" else str(value) for name, value in largest.requests.items()}
     size: dict[str, float] = {"count": 1} if kind == "static" else {"cores_per_replica": _CORES}
-    model: type[Overprovisioned] = Static if kind == "static" else Proportional
+    model: type[Static | Proportional] = Static if kind == "static" else Proportional
     return model.model_validate(
         {
             "kind": kind,

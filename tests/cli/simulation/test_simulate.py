@@ -367,6 +367,10 @@ def test_a_recording_teaches_an_objective(run: Run, recorded: Path, tmp_path: Pa
     spec = parse_policy(document["policies"][0], source="t").spec
     assert (spec.objective and spec.objective.instant_start, spec.extra_capacity.min_rate) == (0.9, None)
     assert len(document["learnt"]["default"]["hours"]) == 24
+    constant = document["constant_rate"]
+    assert abs(constant["cost"] - document["cost"]) <= 0.2 * document["cost"]
+    assert 0 <= constant["rate"] <= 10
+    assert 0 <= constant["instant_start_ratio"] <= 1
 
 
 @pytest.mark.thorough
@@ -374,6 +378,7 @@ def test_what_an_objective_has_learnt_is_told(run: Run, recorded: Path) -> None:
     found = run("tune", "--objective", "0.9", "--from-trace", recorded)
     assert found.code == 0, found.stderr
     assert "pods started at once, instead of" in found.stdout
+    assert "A constant rate of that cost (" in found.stdout
     assert "objective:\n    instantStart: 0.9" in found.stdout
 
 

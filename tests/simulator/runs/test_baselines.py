@@ -12,6 +12,7 @@ from slack.simulator.runs.baselines import (
     Variant,
     default_reference,
     equal_cost,
+    rate_of,
     reference_of,
     slack_word,
     variant,
@@ -131,7 +132,7 @@ def test_nodes_of_several_sizes_cost_core_hours_without_prices() -> None:
 def test_the_static_overprovisioner_of_equal_cost_is_the_nearest_count_and_never_none(cost: float, count: int) -> None:
     asked: list[int] = []
 
-    def cost_of(slack: Static | Proportional) -> float:
+    def cost_of(slack: Static | Proportional | Policies) -> float:
         assert isinstance(slack, Static)
         asked.append(slack.count)
         return 100.0 + 3.0 * slack.count
@@ -144,7 +145,7 @@ def test_the_static_overprovisioner_of_equal_cost_is_the_nearest_count_and_never
 
 
 def test_the_proportional_overprovisioner_of_equal_cost_has_a_pod_for_the_cores_that_it_takes() -> None:
-    def cost_of(slack: Static | Proportional) -> float:
+    def cost_of(slack: Static | Proportional | Policies) -> float:
         assert isinstance(slack, Proportional)
         assert slack.cores_per_replica is not None
         return 100.0 + 3000.0 / slack.cores_per_replica
@@ -152,6 +153,20 @@ def test_the_proportional_overprovisioner_of_equal_cost_has_a_pod_for_the_cores_
     made = equal_cost(variant("proportional=auto", scenario()).scenario, 160.0, cost_of)
     assert isinstance(made, Proportional)
     assert (made.cores_per_replica, made.requests) == (50.0, {"cpu": 1000, "memory": 1 << 30})
+
+
+@run_for_each(("cost", "rate"), [(90.0, 0.0), (100.0, 0.0), (101.0, 0.01), (120.0, 0.2), (160.0, 0.4)])
+def test_the_rate_of_equal_cost_is_found_in_a_few_runs(cost: float, rate: float) -> None:
+    asked: list[float] = []
+
+    def cost_of(slack: Static | Proportional | Policies) -> float:
+        asked.append(rate_of(slack))
+        return 100.0 + 100.0 * min(asked[-1], 0.2) + 200.0 * max(asked[-1] - 0.2, 0.0)
+
+    assert rate_of(equal_cost(variant("rate=auto", scenario()).scenario, cost, cost_of)) == pytest.approx(
+        rate, rel=0.03
+    )
+    assert len(asked) == len(set(asked)) <= 7
 
 
 @pytest.mark.parametrize(
@@ -162,6 +177,8 @@ def test_the_proportional_overprovisioner_of_equal_cost_has_a_pod_for_the_cores_
         ("static=auto,rate=0.3,own", "own"),
         ("static=auto,rate=0.3,rate=0.1", "rate=0.3"),
         ("none,static=auto", None),
+        ("objective=0.9,rate=auto", "objective=0.9"),
+        ("rate=auto,static=auto", None),
     ],
 )
 def test_static_auto_costs_as_much_as_the_operator_before_it(words: str, costs_as_much_as: str | None) -> None:
