@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from importlib import resources
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,7 +45,10 @@ app = typer.Typer(
 def rules(
     component: Annotated[
         list[MonitoredComponent] | None,
-        typer.Option(help="Rules of this component; may be repeated. Without it: of all, for who has all."),
+        typer.Option(
+            help="Rules of this component; may be repeated. Without it: rules of all, but no alert that a component is "
+            "absent, because nothing says which ones you run."
+        ),
     ] = None,
     runbooks: Annotated[
         str, typer.Option(help="Address of the folder that holds the runbook pages.", metavar="URL")
@@ -71,12 +74,29 @@ def rules(
     if component:
         wanted = {name for chosen in component for name in RULE_GROUPS[chosen]}
         document["groups"] = [group for group in document["groups"] if group["name"] in wanted]
+    else:
+        for group in document["groups"]:
+            group["rules"] = [rule for rule in map(_without_absence, group["rules"]) if rule is not None]
     for rule in (rule for group in document["groups"] for rule in group["rules"] if "alert" in rule):
         page = rule["annotations"]["runbook_url"].removeprefix(RUNBOOKS)
         rule["annotations"]["runbook_url"] = runbooks.strip().rstrip("/") + page
     if output is FileFormat.YAML:
         typer.echo(text.partition("\n")[0])
+        if not component:
+            typer.echo("# Without alerts that a component is absent: --component COMPONENT adds those of what you run.")
     print_document(document, output)
+
+
+def _without_absence(rule: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a rule that says nothing of series that are not there; None if it is about nothing else.
+
+    A component that was never installed has no series either, and an alert on them would fire for ever.
+    """
+    expression = str(rule["expr"])
+    if "alert" not in rule or "absent(" not in expression:
+        return rule
+    rest = " or ".join(part for part in expression.split(" or ") if not part.startswith("absent("))
+    return {**rule, "expr": rest} if rest else None
 
 
 @app.command(cls=Command)

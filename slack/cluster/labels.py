@@ -18,6 +18,8 @@ AUDIT_FIELD_MANAGER = "resource-slack-audit"
 THROTTLER_FIELD_MANAGER = "resource-slack-throttler"
 DEMAND_FIELD_MANAGER = "resource-slack-demand"
 PRIORITY_CLASS = "resource-slack"
+SUSPENDED_PRIORITY_CLASS = "resource-slack-makes-way"
+"""A class that there is none of: a template that names it creates no pod. The operator writes it during a burst."""
 CREATION_BLOCK = "resource-slack-brake"
 """The ResourceQuota that stops a controller which makes too many placeholders."""
 

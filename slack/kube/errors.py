@@ -41,6 +41,13 @@ class Unreachable(KubeError):
         self.timed_out = timed_out
 
 
+class QuietStream(Unreachable):
+    """An open watch has brought nothing for too long, not even a bookmark. It is opened again.
+
+    A kind that the API server does not cache, such as Events, has no bookmarks, so this is usual in a quiet cluster.
+    """
+
+
 class InvalidAnswer(KubeError):
     """A 2xx answer that no API server gives: a login page, half a document, another object than was asked for.
 

@@ -21,7 +21,7 @@ import msgspec
 
 from slack.kube.connection import CONNECT_SECONDS, Connection, Stream
 from slack.kube.discovery import CONFIRM_SECONDS, GONE_SECONDS, is_served
-from slack.kube.errors import ApiError, KubeError, Unreachable
+from slack.kube.errors import ApiError, KubeError, QuietStream, Unreachable
 from slack.kube.paging import PAGE_SIZE, PageDecoder, Query, pages
 from slack.kube.retry import RetryBackoff, is_transient
 from slack.kube.sink import KeepingSink, ReflectorCounters, Sink
@@ -84,6 +84,7 @@ class Reflector(Generic[T]):
         self._sink = sink
         self._selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._page_size = page_size
+        self._idle_seconds = idle_seconds
         self._timeout = (CONNECT_SECONDS, idle_seconds)
         self._rng = rng or random.Random()
         self._backoff = backoff or RetryBackoff(rng=self._rng)
@@ -166,8 +167,15 @@ class Reflector(Generic[T]):
                 self._list()
         except ApiError as error:
             return self._after_refusal(error)
+        except QuietStream as error:
+            if not self._version:  # the first answer is incomplete
+                return self._after_error(error)
+            # no error: whether the server is there shows the next request
+            log.info("reflector %s: quiet for %.0f s, opened again", self.path, self._idle_seconds)
+            self._after_silence()
         except Unreachable as error:
-            self._after_silence(error)
+            if error.timed_out:
+                self._after_silence()
             return self._after_error(error)
         except (KubeError, msgspec.DecodeError) as error:
             self._forget()
@@ -238,14 +246,12 @@ class Reflector(Generic[T]):
         log.warning("reflector %s: %s; again in %.1f s", self.path, error, seconds)
         return seconds
 
-    def _after_silence(self, error: Unreachable) -> None:
+    def _after_silence(self) -> None:
         """Count streams that said nothing.
 
         A watch from a version that lies in the future is accepted and gets neither events nor bookmarks, nor a 504
         (seen on 1.36.3), so waiting would be for ever.
         """
-        if not error.timed_out:
-            return
         self.counters.idle_timeouts += 1
         self._silent_in_a_row += 1
         if self._silent_in_a_row >= SILENT_STREAMS:

@@ -19,7 +19,7 @@ from typing import Self
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from slack.kube.errors import AnswerTooLong, InvalidAnswer, Unreachable
+from slack.kube.errors import AnswerTooLong, InvalidAnswer, QuietStream, Unreachable
 from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 
 GATHER_SECONDS, MOST_GATHER_SECONDS = 0.005, 0.04
@@ -145,7 +145,8 @@ class WatchStream:
         """Wait until something comes, and take all that has; return how many bytes that are."""
         try:
             if not self._left_some and not self._poll.poll(self._idle_seconds * 1000):
-                raise Unreachable(f"{self._request}: no answer for {self._idle_seconds:g} s", timed_out=True)
+                silent = QuietStream if self.status else Unreachable  # without a head the server gave no answer at all
+                raise silent(f"{self._request}: no answer for {self._idle_seconds:g} s", timed_out=True)
             is_busy = self._clock() - self._read_at < self._gather_seconds
             if is_busy:
                 self._sleep(self._gather_seconds)

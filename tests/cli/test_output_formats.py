@@ -28,6 +28,20 @@ def test_files_for_other_programs_are_the_same_in_yaml_and_json(run: Run, words:
     assert "'table' is not one of 'yaml', 'json'" in refused.stderr
 
 
+def test_rules_for_components_that_nobody_named_have_no_alert_that_one_of_them_is_absent(run: Run) -> None:
+    every = run("monitoring", "rules").stdout
+    assert "absent(" not in every
+    assert "# Without alerts that a component is absent" in every
+    rules = {
+        rule["alert"]: rule for group in yaml.safe_load(every)["groups"] for rule in group["rules"] if "alert" in rule
+    }
+    assert rules["ResourceSlackNotLeading"]["expr"] == "sum by (cluster, namespace, job) (slack_leader) == 0"
+    assert "ResourceSlackScorerAbsent" not in rules
+    named = run("monitoring", "rules", "--component", "operator", "--component", "scorer").stdout
+    assert named.count("absent(slack_leader)") == named.count("absent(slack_scorer_build_info)") == 1
+    assert "absent(slack_throttler" not in named
+
+
 def test_a_wide_explanation_has_a_table_of_every_room(run: Run) -> None:
     words = ("explain", "-n", "shop", "deploy/api", *EXAMPLE)
     short, wide = run(*words).stdout, run(*words, "-o", "wide").stdout

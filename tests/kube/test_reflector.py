@@ -391,13 +391,17 @@ def test_after_a_bookmark_the_watch_resumes_from_its_version(api: FakeApi, start
     assert reflector.last_heard_age(time.monotonic()) < 5
 
 
-def test_a_silent_connection_is_given_up_and_opened_again(api: FakeApi, start: Start) -> None:
+def test_a_quiet_watch_is_opened_again_and_is_no_error(
+    api: FakeApi, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     fill(api, "a")
-    reflector, store = start(idle_seconds=1.0)
-    eventually(lambda: reflector.counters.idle_timeouts == 1)
-    fill(api, "b")
-    eventually(lambda: "b" in store.things)
+    with caplog.at_level(logging.WARNING):
+        reflector, store = start(idle_seconds=1.0)
+        eventually(lambda: reflector.counters.idle_timeouts == 1)
+        fill(api, "b")
+        eventually(lambda: "b" in store.things)
     assert reflector.counters.watchlists == 1
+    assert (reflector.counters.errors, reflector.last_error, caplog.text) == (0, None, "")
 
 
 def test_a_server_that_waits_for_a_version_of_another_life_is_listed_again(api: FakeApi, start: Start) -> None:

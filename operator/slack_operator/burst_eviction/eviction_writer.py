@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from slack.cluster.labels import ANNOTATION_APPLIED, FIELD_MANAGER
+from slack.cluster.labels import ANNOTATION_APPLIED, FIELD_MANAGER, SUSPENDED_PRIORITY_CLASS
 from slack.cluster.wire import OwnReplicaSet
 from slack.kube.apply import DELETE_OPTIONS, MERGE, Json
 from slack.kube.errors import ApiError, KubeError
@@ -28,7 +28,7 @@ from slack.kube.pipelining import OnAnswer, ShouldSend, WriteRequest
 
 log = logging.getLogger(__name__)
 
-NO_CLASS = "resource-slack-makes-way"
+NO_CLASS = SUSPENDED_PRIORITY_CLASS
 """A PriorityClass that there is none of: no pod of a template that names it is admitted."""
 STOPPED = "makes-way"
 """In place of the digest of what was applied, so that the next plan of whoever leads mends the template as its own."""

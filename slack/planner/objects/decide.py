@@ -40,6 +40,7 @@ from slack.planner.objects.drift import (
     changed_by_others,
     changed_fields,
     holder_of,
+    is_suspended_by_operator,
     left_as_found,
     restoring_patch,
 )
@@ -283,6 +284,8 @@ def _taken(
 ) -> tuple[Taken, ...]:
     """Say what a write takes back, and from whom. A count is another's when another holds it."""
     others = changed_by_others(manifest, found)
+    if is_suspended_by_operator(found):
+        parts -= {OwnedField.TEMPLATE}
     taken = [
         Taken(part, holder_of(found, part, FIELD_MANAGER) or NOBODY_KNOWN)
         for part in sorted(parts)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from slack.cluster.labels import ANNOTATION_APPLIED, FIELD_MANAGER
+from slack.cluster.labels import ANNOTATION_APPLIED, FIELD_MANAGER, SUSPENDED_PRIORITY_CLASS
 from slack.cluster.quantity import QuantityError, amount
 from slack.cluster.requests import RequestError, effective_requests
 from slack.cluster.wire import ABSENT, OwnReplicaSet, PodSpec
@@ -82,6 +82,16 @@ def changed_by_others(wanted: Json, found: OwnReplicaSet) -> bool:
         entry.manager != FIELD_MANAGER and entry.fields_json != ABSENT and _within(entry.fields_json, _DIGEST)
         for entry in found.metadata.managed_fields or ()
     )
+
+
+def is_suspended_by_operator(found: OwnReplicaSet) -> bool:
+    """Whether the operator itself has suspended a ReplicaSet for a burst: an earlier process may have ended meanwhile.
+
+    Args:
+        found: as the watch shows it. Nobody else may hold its template.
+    """
+    named = found.template.get("spec", {}).get("priorityClassName")
+    return named == SUSPENDED_PRIORITY_CLASS and holder_of(found, OwnedField.TEMPLATE, FIELD_MANAGER) is None
 
 
 def same_room(wanted: Json, found: Json) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from slack.cluster.hold import Hold
-from slack.cluster.labels import LABEL_POLICY, LABEL_SHAPE
+from slack.cluster.labels import FIELD_MANAGER, LABEL_POLICY, LABEL_SHAPE, SUSPENDED_PRIORITY_CLASS
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError
-from slack.planner.objects.actions import Apply, DeleteSet
+from slack.planner.objects.actions import Apply, DeleteSet, SetCost
 from slack.planner.objects.decide import stamped
 from slack_operator.placeholders.act.creation_block import CreationBlock
 from tests.examples import by_profile
@@ -516,6 +516,37 @@ def test_a_war_over_deletion_costs_like_ours_ends_and_is_named() -> None:
     assert (contested["status"], contested["reason"]) == ("True", "WrittenBack")
     assert "the deletion costs of the placeholders of slack-web-" in contested["message"]
     assert w.condition("web", "Ready")["reason"] == "WrittenBack"
+
+
+def test_deletion_costs_that_the_operator_gives_again_are_not_taken_for_those_of_others() -> None:
+    """A ceiling that falls, rises, falls and rises again marks placeholders to leave, and takes the marks away."""
+    w = world()
+    pod = min(w.placeholders())
+    marked, cleared = SetCost(pod, its_name(w), -1000), SetCost(pod, its_name(w), None)
+    w.actuator.taken_back()
+    for action, seconds in ((marked, 0.0), (cleared, 60.0), (marked, 60.0), (cleared, 60.0)):
+        w.clock.now += seconds
+        w.actuator.begin_turn()
+        assert w.actuator.carry_out("web", [action], {}) == ()
+    assert w.actuator.taken_back() == ()
+
+
+def test_a_replica_set_that_the_operator_suspended_before_it_ended_is_restored_and_nobody_is_blamed() -> None:
+    w = world()
+    template = w.api.objects[f"{SETS}/{its_name(w)}"]["spec"]["template"]["spec"]
+    usual = template["priorityClassName"]
+    written(
+        w,
+        lambda item: item["spec"]["template"]["spec"].update(priorityClassName=SUSPENDED_PRIORITY_CLASS),
+        FIELD_MANAGER,
+    )
+    w.restart()
+    w.settle(2)
+    assert w.api.objects[f"{SETS}/{its_name(w)}"]["spec"]["template"]["spec"]["priorityClassName"] == usual
+    assert told(w) == []
+    written(w, lambda item: item["spec"]["template"]["spec"].update(priorityClassName=SUSPENDED_PRIORITY_CLASS))
+    w.settle(2)
+    assert len(told(w)) == 1, "another writer of the same is named"
 
 
 def test_slack_still_shrinks_while_somebody_else_writes_deletion_costs() -> None:

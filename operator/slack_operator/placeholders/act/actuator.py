@@ -405,6 +405,8 @@ class Actuator:
         self._writer.annotate(self._path("v1", "pods", action.pod), {ANNOTATION_DELETION_COST: cost})
         if action.cost is None:
             self._cleared[action.pod] = self._clock()
+        else:  # what is there from now on is the operator's own
+            self._cleared.pop(action.pod, None)
 
     def _path(self, api_version: str, plural: str, name: str) -> str:
         return resource_path(api_version, plural, namespace=self._namespace, name=name)
