@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib import metadata
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -95,13 +96,12 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     scales = ScaleSink(context.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
     releasing, claims_watch = _releasing(settings, context, view, extras)
-    evicts, serves = settings.make_way and settings.bound, settings.capacity_buffers is not Serve.OFF
-    watches = OperatorWatches(connection, view, helpful=[scaled, claims_watch], admission=evicts or serves)
+    watches = _watches(settings, connection, view, [scaled, claims_watch])
     desired = DesiredPolicies(context.wake.touch)
     scaler = _scaler(settings, context, scales, desired)
     board = _board(settings, context) if settings.web else None
     load = _load(settings) if settings.web and settings.web_load_watcher else None
-    evictor = _burst_evictor(settings, context, view, watches, metrics) if evicts else None
+    evictor = _burst_evictor(settings, context, view, watches, metrics) if settings.frees_capacity else None
     objectives = _objectives(settings, context)
     left_loads, autoscalers = _left_loads(context), _autoscalers(settings, context, view)
     unbound = _unbound(context, view)
@@ -211,6 +211,13 @@ def _loop(
         on_planned=looks,
         keeps_buffers=lambda: buffers.keeps_buffers,
     )
+
+
+def _watches(
+    settings: OperatorSettings, connection: Connection, view: ClusterView, helpful: Sequence[Reflector[Any]]
+) -> OperatorWatches:
+    admission = settings.frees_capacity or settings.capacity_buffers is not Serve.OFF
+    return OperatorWatches(connection, view, helpful=helpful, admission=admission, image_pulls=settings.image_pulls)
 
 
 def _actuator(settings: OperatorSettings, context: ProcessContext, view: ClusterView) -> Actuator:

@@ -216,6 +216,13 @@ class OperatorSettings(LeadingSettings):
         "Delete placeholders for a burst of real pods, before the scheduler has to preempt them one by one.",
         chart="operator.makeWay",
     )
+    image_pulls: bool = setting(
+        True,
+        switch,
+        "Watch the Events with which kubelets report pulls of images, for the part that pulls have of the time to "
+        "Ready.",
+        chart="operator.imagePulls",
+    )
 
     capacity_buffers: Serve = setting(
         Serve.OFF,
@@ -257,6 +264,11 @@ class OperatorSettings(LeadingSettings):
             )
         if self.hold is Hold.BOUND and not self.bound:
             yield "--hold: Bound needs bound placeholders, and --no-bound switches them off; write Auto or Unbound"
+
+    @property
+    def frees_capacity(self) -> bool:
+        """Whether placeholders are deleted for bursts."""
+        return self.make_way and self.bound
 
     @property
     def cluster_autoscaler_status_map(self) -> tuple[str, str] | None:

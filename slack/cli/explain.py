@@ -24,6 +24,8 @@ from slack.cluster.labels import API_VERSION
 from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
+    from slack.cluster.snapshot import Workload
+    from slack.cluster.start_stages import PodStart
     from slack.planner.explain import WorkloadExplanation
     from slack.planner.model.result import Plan
 
@@ -87,17 +89,33 @@ def explain(
         priorities=inputs.priority_classes.values,
         quotas=inputs.quotas_of,
     )
-    _print_explanation(found, planned, output)
+    _print_explanation(found, planned, output, _start_of(wanted, access) if inputs.live else None)
 
 
-def _print_explanation(found: "WorkloadExplanation", planned: "Plan", output: Output) -> None:
+def _start_of(wanted: "Workload", access: ClusterAccess) -> "PodStart | None":
+    """Return how the workload's newest pod started; None if it has none, or if that cannot be read."""
+    from slack.cli.inputs.pod_starts import newest_start
+    from slack.kube.errors import KubeError
+
+    try:
+        return newest_start(access, wanted)
+    except (KubeError, ValueError) as error:
+        typer.echo(f"note: how its pods started is not known: {error}", err=True)
+        return None
+
+
+def _print_explanation(
+    found: "WorkloadExplanation", planned: "Plan", output: Output, start: "PodStart | None" = None
+) -> None:
     if output.for_machines:
-        print_document(_document(found), output)
+        print_document(_document(found, start), output)
     else:
         from slack.planner.explain_text import lines
         from slack.planner.model.whys import whys
 
         typer.echo("\n".join(lines(found, whys(planned))))
+        if start is not None:
+            typer.echo(f"  start: pod {start.pod}: {start}")
         if output.is_wide and found.rooms:
             _print_rooms(found, output)
 
@@ -182,7 +200,7 @@ def _print_rooms(found: "WorkloadExplanation", output: Output) -> None:
         print_table(console(), table)
 
 
-def _document(found: "WorkloadExplanation") -> dict[str, Any]:
+def _document(found: "WorkloadExplanation", start: "PodStart | None") -> dict[str, Any]:
     from slack.planner.output import resources_document
 
     return {
@@ -212,4 +230,14 @@ def _document(found: "WorkloadExplanation") -> dict[str, Any]:
         "warnings": list(found.warnings),
         "unknown": list(found.unknown),
         "cut": list(found.cut),
+        "start": None
+        if start is None
+        else {
+            "pod": start.pod,
+            "bound_seconds": start.bound_seconds,
+            "ready_seconds": start.ready_seconds,
+            "pull_seconds": round(start.pull_seconds, 3),
+            "pulled_bytes": start.pulled_bytes,
+            "text": str(start),
+        },
     }

@@ -266,11 +266,13 @@ class ObjectCondition(_Wire):
 
 
 class ContainerStatus(_Wire):
-    """What the kubelet has granted to a container (in-place resize)."""
+    """What the kubelet says of a container: what it has granted (in-place resize), and whether it has started."""
 
     name: msgspec.Raw = ABSENT
     allocated_resources: msgspec.Raw = ABSENT
     resources: msgspec.Raw = ABSENT
+    started: bool | None = None
+    """It runs, and its start-up probe has passed."""
 
 
 class ClaimedResource(_Wire):

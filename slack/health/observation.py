@@ -101,6 +101,29 @@ class ObservedSavedWait(msgspec.Struct):
     text: str = ""
 
 
+class ObservedWorkloadStarts(msgspec.Struct):
+    """One entry of status.timeToReady.workloads"""
+
+    workload: str = ""
+    pods: int = 0
+    bound: str = ""
+    image: str = ""
+    started: str = ""
+    ready: str = ""
+    p99: str = ""
+    pulled: str = ""
+
+
+class ObservedTimeToReady(msgspec.Struct):
+    """status.timeToReady"""
+
+    pods: int = 0
+    p50: str = ""
+    p99: str = ""
+    text: str = ""
+    workloads: list[ObservedWorkloadStarts] = []
+
+
 class ObservedHold(msgspec.Struct, rename="camel"):
     """status.hold"""
 
@@ -129,6 +152,7 @@ class ObservedStatus(msgspec.Struct, rename="camel"):
     burst: int = 0
     sustained: str = ""
     instant_start: str = ""
+    time_to_ready: ObservedTimeToReady = msgspec.field(default_factory=ObservedTimeToReady)
     cost: ObservedCost = msgspec.field(default_factory=ObservedCost)
     spared: ObservedSavedWait = msgspec.field(default_factory=ObservedSavedWait)
     objective: ObservedObjective = msgspec.field(default_factory=ObservedObjective)

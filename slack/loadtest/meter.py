@@ -12,6 +12,7 @@ class _Pod:
     made_at: float
     bound_at: float | None = None
     gone_at: float | None = None
+    ready_at: float | None = None
     waits_for: str = ""
 
 
@@ -31,7 +32,9 @@ class LoadMeter:
     changed_at: float = 0.0
     """When a pod was made or bound, or a node came, for the last time."""
 
-    def pod_seen(self, uid: str, node: str | None, waits_for: str, at: float, *, gone: bool = False) -> None:
+    def pod_seen(
+        self, uid: str, node: str | None, waits_for: str, at: float, *, ready: bool = False, gone: bool = False
+    ) -> None:
         """Take a pod of the load; what it `waits_for` are the scheduler's words, '' for none."""
         pod = self._pods.get(uid)
         if pod is None:
@@ -41,6 +44,8 @@ class LoadMeter:
             self.changed_at = at
         if node and pod.bound_at is None:
             pod.bound_at = self.changed_at = at
+        if ready and pod.ready_at is None:
+            pod.ready_at = self.changed_at = at
         pod.waits_for = "" if node else waits_for or pod.waits_for
         if gone and pod.gone_at is None:
             pod.gone_at = at
@@ -106,6 +111,9 @@ class LoadMeter:
         return LoadTestReport(
             waits_seconds=tuple(sorted(max(0.0, wait) for wait in waits)),
             unbound=len(unbound),
+            ready_seconds=tuple(
+                sorted(max(0.0, pod.ready_at - pod.made_at) for pod in self._pods.values() if pod.ready_at is not None)
+            ),
             displaced=self._displaced,
             moments=tuple(self._moments),
             ended_seconds=None if self._ended_at is None else self._since_begin(self._ended_at),

@@ -40,6 +40,8 @@ class LoadTestReport:
     """When the load was taken away; None while it is there."""
     waits_for: str
     """What most of the pods without a node wait for, in the scheduler's words; '' for none."""
+    ready_seconds: tuple[float, ...] = ()
+    """From each pod's making until it was Ready, in order; only of pods that were seen to be."""
 
     @property
     def pods(self) -> int:
@@ -52,11 +54,18 @@ class LoadTestReport:
         late = sum(wait > AT_ONCE_SECONDS for wait in self.waits_seconds)
         return max(0, self.pods - max(late, self.unbound))
 
+    @property
+    def all_ready(self) -> bool:
+        """Whether each pod was seen to be Ready."""
+        return len(self.ready_seconds) == self.pods
+
     def percentile_seconds(self, percent: float) -> float | None:
         """Return a percentile of the waits (nearest rank); None of no pods."""
-        if not self.waits_seconds:
-            return None
-        return self.waits_seconds[max(0, math.ceil(percent / 100 * self.pods) - 1)]
+        return _percentile(self.waits_seconds, percent)
+
+    def ready_percentile_seconds(self, percent: float) -> float | None:
+        """Return a percentile of the times to Ready, of the pods that became Ready; None of none."""
+        return _percentile(self.ready_seconds, percent)
 
     @property
     def nodes_before(self) -> int:
@@ -93,6 +102,9 @@ def document(report: LoadTestReport, notes: Sequence[str] = ()) -> dict[str, Any
         "at_once": report.at_once,
         "p50_seconds": _round(report.percentile_seconds(50)),
         "p99_seconds": _round(report.percentile_seconds(99)),
+        "ready": len(report.ready_seconds),
+        "ready_p50_seconds": _round(report.ready_percentile_seconds(50)),
+        "ready_p99_seconds": _round(report.ready_percentile_seconds(99)),
         "displaced": report.displaced,
         "nodes_before": report.nodes_before,
         "nodes_most": report.nodes_most,
@@ -111,6 +123,10 @@ def document(report: LoadTestReport, notes: Sequence[str] = ()) -> dict[str, Any
             for moment in without_repeats(report.moments)
         ],
     }
+
+
+def _percentile(values: Sequence[float], percent: float) -> float | None:
+    return values[max(0, math.ceil(percent / 100 * len(values)) - 1)] if values else None
 
 
 def _round(value: float | None) -> float | None:

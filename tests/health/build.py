@@ -41,6 +41,24 @@ def policy(name: str = "web", *, generation: int = 1, observed: int = 1, dry_run
             "summary": {"rate": "20%", "desired": "1920m/2.4Gi", "reserved": "2400m/3Gi"},
             "pending": 0,
             "instantStart": "98%",
+            "timeToReady": {
+                "pods": 40,
+                "p50": "3.1s",
+                "p99": "41s",
+                "text": "p50 3.1 s, p99 41 s; 12 of 40 pods pulled images: 6.1 GB in all, 38 s each",
+                "workloads": [
+                    {
+                        "workload": "shop/deploy/api",
+                        "pods": 40,
+                        "bound": "0.1s",
+                        "image": "38s",
+                        "started": "40s",
+                        "ready": "41s",
+                        "p99": "41s",
+                        "pulled": "6.1 GB",
+                    }
+                ],
+            },
             "displaced": {"total": 7, "since": "2026-03-01T08:00:00Z"},
             "shapes": [{**shape, "for": ["shop/deploy/api"]}],
             "uncovered": [{"pod": "db/sts/postgres", "reason": "excluded by annotation"}],

@@ -67,6 +67,19 @@ def test_a_pod_that_waits_counts_with_the_time_that_it_has_waited() -> None:
     assert (report.percentile_seconds(50), report.percentile_seconds(99)) == (0.5, 10.0)
 
 
+def test_the_time_to_ready_is_of_pods_that_were_seen_to_be() -> None:
+    seen = meter()
+    assert not seen.report(102.0).all_ready
+    seen.pod_seen("1", "a", "", 104.0, ready=True)
+    seen.pod_seen("1", "a", "", 105.0, ready=True)
+    report = seen.report(111.0)
+    assert report.ready_seconds == (3.0,)
+    assert (report.ready_percentile_seconds(50), report.ready_percentile_seconds(99)) == (3.0, 3.0)
+    assert not report.all_ready
+    seen.pod_seen("2", "a", "", 112.0, ready=True)
+    assert seen.report(113.0).all_ready
+
+
 def test_a_placeholder_that_leaves_its_node_is_displaced_and_one_that_waits_is_not() -> None:
     seen = meter()
     seen.placeholder_seen("p1", "a", gone=True)

@@ -136,6 +136,22 @@ def _starts() -> PanelRow:
                 "s",
             ),
             Panel(
+                "Time to Ready",
+                "From a real pod's creation until it is Ready, and the part of it that pulls of images take.",
+                tuple(
+                    Query(
+                        f"histogram_quantile({share:g}, sum by ({BY_POLICY}, le) (rate({metric}[{_RATE}])))",
+                        f"{{{{policy}}}} {text} p{share * 100:g}",
+                    )
+                    for metric, text in (
+                        (f'slack_time_to_ready_seconds_bucket{{{_CHOSEN}, stage="ready"}}', "Ready"),
+                        (f"slack_image_pull_seconds_bucket{{{_CHOSEN}}}", "pull"),
+                    )
+                    for share in (0.5, 0.99)
+                ),
+                "s",
+            ),
+            Panel(
                 "Starts",
                 "Real pods bound, by whether they took a placeholder's place.",
                 (Query(_rate(f"{STARTS}_count", f"{BY_POLICY}, in_slack"), "{{policy}}, in slack: {{in_slack}}"),),

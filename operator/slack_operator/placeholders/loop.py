@@ -42,6 +42,7 @@ from slack_operator.placeholders.report.metrics import Metrics
 from slack_operator.placeholders.report.ownership import contested
 from slack_operator.placeholders.report.reporter import Reporter, not_told, placeholders_changed
 from slack_operator.placeholders.report.saved_waits import SavedWaits
+from slack_operator.placeholders.report.times_to_ready import TimesToReady
 from slack_operator.placeholders.view.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.view.instant_starts import InstantRatio, Start, in_free_capacity
 from slack_operator.runtime.debounce import Debouncer
@@ -135,6 +136,7 @@ class Loop:
         self._cache = PlanCache()
         self._ratio = InstantRatio()
         self._spared = SavedWaits()
+        self._times_to_ready = TimesToReady()
         self._spared_texts: Mapping[str, str] = MappingProxyType({})
         """By policy, of the last turn."""
         self._policy_of_node: Mapping[str, str] = {}
@@ -232,6 +234,7 @@ class Loop:
         self._metrics.keep_only(policies)
         self._ratio.keep_only(policies)
         self._spared.keep_only(policies)
+        self._times_to_ready.keep_only(policies)
         self._forms.keep_only(policies)
         self._releasing.keep_only(policies)
         self._rescuer.keep_only(policies)
@@ -258,6 +261,11 @@ class Loop:
                 policy_of_node=self._policy_of_node,
                 instant={name: ratio for name, ratio in ratios.items() if ratio is not None},
                 spared=self._spared_texts,
+                times_to_ready={
+                    planned.policy.name: (figures, tuple(self._times_to_ready.slowest(planned.policy.name)))
+                    for planned in reconciliation.planned_policies
+                    if (figures := self._times_to_ready.of(planned.policy.name)) is not None
+                },
             )
         )
 
@@ -340,6 +348,8 @@ class Loop:
         self._spared.add(starts, observation.snapshot.node_start_seconds)
         for policy, start in starts:
             self._metrics.started(policy, start.waited_seconds, in_slack=start.in_slack)
+        for policy, found in self._times_to_ready.add(observation.ready_starts, self._policy_of_node):
+            self._metrics.became_ready(policy, found)
         return starts
 
     def _in_free_capacity(
@@ -541,6 +551,7 @@ class Loop:
                 instant_start=self._ratio.text(name),
                 spared=spared,
                 hold=None if form is None else form.document(),
+                time_to_ready=self._times_to_ready.document(name),
             )
             if form is not None:
                 self._metrics.show_hold(name, str(form.hold), form.reason)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from slack.cluster.snapshot import Workload
+from slack.cluster.start_sketch import ReadyFigures
 from slack.planner.model.result import PolicyPlan
 from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.planned_policies import PlannedPolicy
@@ -35,3 +37,7 @@ class Reconciliation:
     """By policy: the share of instant starts; absent before the first start."""
     spared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By policy: what its slack spared on the last day, in words; absent before the first start."""
+    times_to_ready: Mapping[str, tuple[ReadyFigures, tuple[tuple[Workload, ReadyFigures], ...]]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """By policy: how long its pods take until they are Ready, and its slowest workloads; absent before the first."""

@@ -72,6 +72,30 @@ class CostView(_Document, frozen=True):
     """What one of its nodes costs, on average."""
 
 
+class WorkloadStartsView(_Document, frozen=True):
+    """How far the pods of one workload were when: seconds since their creation, means but for the percentile."""
+
+    workload: str
+    pods: int
+    bound: float
+    image: float | None
+    started: float
+    ready: float
+    p99: float
+    pulled: str
+
+
+class TimeToReadyView(_Document, frozen=True):
+    """From the creation of real pods until they are Ready."""
+
+    pods: int
+    p50: float
+    p99: float
+    text: str
+    workloads: list[WorkloadStartsView]
+    """The slowest."""
+
+
 class UncoveredView(_Document, frozen=True):
     """Pods without room, and why."""
 
@@ -107,6 +131,8 @@ class PolicyView(_Document, frozen=True, kw_only=True):
     """Why this much is kept; None where nothing could be planned."""
     spared: str = ""
     """What the pods of the last day that took a placeholder's place would have waited, in words."""
+    time_to_ready: TimeToReadyView | None = None
+    """None before the first pod became Ready."""
     cost: CostView | None = None
     """Of what is held now; None if no node says."""
     surplus: str = ""

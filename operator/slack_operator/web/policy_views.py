@@ -6,6 +6,7 @@ from typing import Any
 from slack.cluster.hold import Hold
 from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY
+from slack.cluster.start_sketch import bytes_text
 from slack.health.reasons import advice_on
 from slack.health.states import slack_state
 from slack.planner.model.cost import PlanCost
@@ -29,7 +30,9 @@ from slack_operator.web.documents import (
     PolicyView,
     ShapeView,
     SlackView,
+    TimeToReadyView,
     UncoveredView,
+    WorkloadStartsView,
 )
 from slack_operator.web.words import condition_text, level_of
 
@@ -92,6 +95,7 @@ def _policy(
         objective=plan.why.objective if plan.why is not None and plan.why.known else None,
         why=why_of(plan) or _why_by_rate(plan),
         spared=reconciliation.spared.get(plan.policy, ""),
+        time_to_ready=_time_to_ready(plan.policy, reconciliation),
         cost=_cost(plan.reserved_cost),
         surplus="" if plan.surplus is None else plan.surplus.text(plan.resources, reconciliation.at),
         displaced={cause: count for (policy, cause), count in sorted(counts.items()) if policy == plan.policy},
@@ -131,6 +135,32 @@ def _shape_views(plan: PolicyPlan) -> list[ShapeView]:
         )
         for shape in plan.shapes[:MAX_SHAPES]
     ]
+
+
+def _time_to_ready(policy: str, reconciliation: Reconciliation) -> TimeToReadyView | None:
+    found = reconciliation.times_to_ready.get(policy)
+    if found is None:
+        return None
+    figures, slowest = found
+    return TimeToReadyView(
+        figures.pods,
+        figures.ready_p50_seconds,
+        figures.ready_p99_seconds,
+        str(figures),
+        [
+            WorkloadStartsView(
+                workload=str(workload),
+                pods=own.pods,
+                bound=own.bound_seconds,
+                image=own.image_seconds,
+                started=own.started_seconds,
+                ready=own.ready_seconds,
+                p99=own.ready_p99_seconds,
+                pulled=bytes_text(own.pulled_bytes) if own.pulled_bytes else "",
+            )
+            for workload, own in slowest
+        ],
+    )
 
 
 def _cost(cost: PlanCost | None) -> CostView | None:

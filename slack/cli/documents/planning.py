@@ -139,6 +139,17 @@ class ExplainedRoom(Record):
     release_nodes: Literal["Label", "MarkerPod", "Off"] | None
 
 
+class ExplainedStart(Record):
+    """How the workload's newest pod started; seconds are since its creation."""
+
+    pod: str
+    bound_seconds: float | None
+    ready_seconds: float | None
+    pull_seconds: float
+    pulled_bytes: int
+    text: str
+
+
 class Explanation(Record):
     """`explain`."""
 
@@ -153,3 +164,4 @@ class Explanation(Record):
     warnings: list[str]
     unknown: list[str]
     cut: list[str]
+    start: ExplainedStart | None

@@ -158,6 +158,9 @@ class Load(Record):
     at_once: int
     p50_seconds: float | None
     p99_seconds: float | None
+    ready: int
+    ready_p50_seconds: float | None
+    ready_p99_seconds: float | None
     displaced: int
     nodes_before: int
     nodes_most: int

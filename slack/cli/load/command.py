@@ -38,7 +38,7 @@ _Span = Annotated[
     str | None,
     typer.Option(
         "--for",
-        help="How long the load goes on. Default: a burst until its pods have nodes, the others 10m.",
+        help="How long the load goes on. Default: a burst until its pods are Ready, the others 10m.",
         metavar="DURATION",
         show_default=False,
     ),
@@ -47,7 +47,7 @@ _Patience = Annotated[
     str,
     typer.Option(
         "--patience",
-        help="End when for so long no pod got a node and no node came, as at a quota or a node group's maximum.",
+        help="End when for so long no pod got a node or was Ready, and no node came, as at a quota.",
         metavar="DURATION",
     ),
 ]

@@ -47,6 +47,12 @@ def lines(finished: Finished, columns: int) -> list[str]:
         f"({report.at_once / report.pods * 100:.1f} %)",
         f"to bind   p50 {p50:.2f} s, p99 {p99:.2f} s, at most {report.waits_seconds[-1]:.2f} s",
     ]
+    if report.ready_seconds:
+        ready50, ready99 = (report.ready_percentile_seconds(percent) or 0.0 for percent in (50, 99))
+        found.append(
+            f"to Ready  p50 {ready50:.2f} s, p99 {ready99:.2f} s, at most {report.ready_seconds[-1]:.2f} s "
+            f"({len(report.ready_seconds)} of {report.pods} pods)"
+        )
     if PLACEHOLDERS_SEEN not in finished.unseen:
         found.append(f"displaced {report.displaced} placeholders left their nodes meanwhile")
     if NODES not in finished.unseen:
@@ -74,6 +80,9 @@ def notes(finished: Finished) -> list[str]:
     if finished.report.unbound:
         why = f", in the scheduler's words: {finished.report.waits_for}" if finished.report.waits_for else ""
         found.append(f"{finished.report.unbound} pods got no node{why}")
+    late = finished.report.pods - finished.report.unbound - len(finished.report.ready_seconds)
+    if late > 0:
+        found.append(f"{late} pods with a node were not Ready when the load ended")
     if finished.ended_by:
         found.append(f"it ended early: {finished.ended_by}")
     found += [f"{what} may not be seen with these rights" for what in finished.unseen]

@@ -65,7 +65,7 @@ class LoadRequest:
     requests: dict[str, str]
     shape: LoadShape
     span_seconds: float | None
-    """None: a burst until its pods have nodes."""
+    """None: a burst until its pods are Ready."""
     patience_seconds: float
     nodes_seconds: float
     """So long nodes are watched after the load; 0: not at all."""
@@ -328,7 +328,7 @@ class LoadRun:
                 return True
         else:
             all_come = made >= asked.pods or (self._refusal and now - self._refused_at >= _REFUSED_SECONDS)
-            if all_come and not waits.unbound:
+            if all_come and not waits.unbound and (waits.all_ready or quiet >= asked.patience_seconds):
                 return True
         if (waits.unbound or made < self._wanted) and quiet >= asked.patience_seconds:
             self._ended_by = f"for {quiet:.0f} s no pod was made or got a node, and no node came (--patience)"

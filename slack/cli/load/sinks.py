@@ -34,8 +34,14 @@ class LoadPodSink(_Sink):
         with self._lock:
             for kind, pod in events:
                 node = pod.spec.node_name if pod.spec else None
+                said = _conditions(pod)
                 self._meter.pod_seen(
-                    pod.metadata.uid or pod.metadata.name, node, _waits_for(pod), now, gone=kind == "DELETED"
+                    pod.metadata.uid or pod.metadata.name,
+                    node,
+                    _waits_for(said),
+                    now,
+                    ready=any(one.type == "Ready" and one.status == "True" for one in said),
+                    gone=kind == "DELETED",
                 )
 
 
@@ -73,13 +79,16 @@ class _Condition(msgspec.Struct):
 _CONDITIONS = msgspec.json.Decoder(list[_Condition])
 
 
-def _waits_for(pod: "wire.Pod") -> str:
+def _conditions(pod: "wire.Pod") -> "Sequence[_Condition]":
     if pod.status is None or not bytes(pod.status.conditions_json):
-        return ""
+        return ()
     try:
-        conditions = _CONDITIONS.decode(pod.status.conditions_json)
+        return _CONDITIONS.decode(pod.status.conditions_json)
     except msgspec.DecodeError:
-        return ""  # some other hand wrote it; the pod is measured all the same
+        return ()  # some other hand wrote it; the pod is measured all the same
+
+
+def _waits_for(conditions: "Sequence[_Condition]") -> str:
     for condition in conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.message or condition.reason

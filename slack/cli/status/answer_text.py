@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from slack.health.answer import Health, HealthFinding, PolicyHealth
-    from slack.health.observation import ObservedShape, ObservedSurplus
+    from slack.health.observation import ObservedShape, ObservedStatus, ObservedSurplus, ObservedWorkloadStarts
 
 _WORKLOADS_SHOWN = 3
 _NODES_SHOWN = 4
@@ -134,8 +134,7 @@ def _figures(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
         out.print(f"  hold      {status.hold.form}{since}: {status.hold.message}", markup=False, soft_wrap=True)
     if status.limit and not any(status.limit in finding.text for finding in policy.findings):
         out.print(f"  limit     {status.limit}", markup=False, soft_wrap=True)
-    started = f"{status.instant_start} of real pods had a node within 2 s" if status.instant_start else "none seen yet"
-    out.print(f"  starts    {started}")
+    _starts(out, status, wide=wide)
     if status.cost.text:
         out.print(f"  costs     {status.cost.text}", markup=False, soft_wrap=True)
     if status.spared.pods:
@@ -150,6 +149,25 @@ def _figures(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
             f"  burst     {_count_text(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
             markup=False,
         )
+
+
+def _starts(out: "Console", status: "ObservedStatus", *, wide: bool) -> None:
+    """Print how quickly pods had a node, and how quickly they were Ready."""
+    started = f"{status.instant_start} of real pods had a node within 2 s" if status.instant_start else "none seen yet"
+    out.print(f"  starts    {started}")
+    if not status.time_to_ready.text:
+        return
+    out.print(f"  to ready  {status.time_to_ready.text}", markup=False, soft_wrap=True)
+    for slow in status.time_to_ready.workloads if wide else ():
+        out.print(f"            {_slow_workload(slow)}", markup=False, soft_wrap=True)
+
+
+def _slow_workload(slow: "ObservedWorkloadStarts") -> str:
+    """Say how far the pods of a workload were when, on average."""
+    stages = (("bound", slow.bound), ("image there", slow.image), ("started", slow.started), ("Ready", slow.ready))
+    reached = ", ".join(f"{name} after {after}" for name, after in stages if after)
+    pulled = f"; pulled {slow.pulled}" if slow.pulled else ""
+    return f"{slow.workload}: {reached} (p99 {slow.p99}, {_count_text(slow.pods, 'pod')}){pulled}"
 
 
 def _not_known(out: "Console", policy: "PolicyHealth") -> None:

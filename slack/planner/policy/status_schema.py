@@ -225,6 +225,36 @@ STATUS_SCHEMA: Final[Schema] = {
         "burst": COUNT | {"description": "Placeholders that one burst can displace before pods wait."},
         "sustained": text("Displacements a minute that refilling keeps up with.", 32),
         "instantStart": text("Share of real pods bound within 2 s in the hour before the last start.", 32),
+        "timeToReady": {
+            "type": "object",
+            "description": "From the creation of real pods until they are Ready, of about the last hour in which pods "
+            "started. instantStart ends with their node; this has image pulls and start-up too.",
+            "properties": {
+                "pods": COUNT | {"description": "Pods that became Ready."},
+                "p50": text("Half of them took at most this long.", 32),
+                "p99": text("99 of 100 took at most this long.", 32),
+                "summary": text("Both of them.", 64),
+                "text": text("All of it in words, with what was pulled."),
+                "workloads": {
+                    "type": "array",
+                    "maxItems": 16,
+                    "description": "The slowest workloads, by p99; times are means since the creation of their pods.",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "workload": text("The workload.", 512),
+                            "pods": COUNT | {"description": "Its pods that became Ready."},
+                            "bound": text("Until they had a node.", 32),
+                            "image": text("Until the last image was there, by Events of kubelets.", 32),
+                            "started": text("Until all containers had started.", 32),
+                            "ready": text("Until they were Ready.", 32),
+                            "p99": text("99 of 100 were Ready within this.", 32),
+                            "pulled": text("Sizes of the images that were pulled for them.", 32),
+                        },
+                    },
+                },
+            },
+        },
         "conditions": {
             "type": "array",
             "maxItems": 32,
@@ -247,6 +277,7 @@ PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
     column("RESERVED", ".status.summary.reserved", "Extra capacity that is there, cpu/memory."),
     column("PENDING", ".status.pending", "Placeholders that lack capacity: a node is to come.", kind="integer"),
     column("INSTANT", ".status.instantStart", "Share of real pods that had a node within 2 s."),
+    column("TO-READY", ".status.timeToReady.summary", "From creation to Ready: p50 and p99."),
     column(
         "OBSERVED",
         ".status.observedTime",

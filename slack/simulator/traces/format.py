@@ -61,6 +61,8 @@ class PodTraceRow:
     """It was there when the recording began."""
     bound_seconds: float | None = None
     """From creation to binding; null when it was not bound before the recording ended."""
+    ready_seconds: float | None = None
+    """From creation to Ready; null when it was not seen to become Ready, and in older traces."""
     life_seconds: float | None = None
     """From binding (of an initial pod: from the start) to its end; null when it outlived the recording."""
     node: str = ""

@@ -18,6 +18,7 @@ from slack.cluster.identity import DAEMON, PLACEHOLDER, role_of, workload_of
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.requests import RequestError, allocatable_amounts, effective_requests
 from slack.cluster.selectors import label_keys
+from slack.cluster.start_stages import ready_condition
 from slack.simulator.traces.format import NodeTraceRow, PodTraceRow, Trace
 
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -30,6 +31,7 @@ class _Pod:
     created: float
     row: PodTraceRow
     bound: float | None = None
+    ready: float | None = None
     ended: float | None = None
     live: bool = False
     """It was seen to come, so `created` is our clock's."""
@@ -138,8 +140,16 @@ class TraceRecording:
             bound = _scheduled(pod.status, entry.created if first else now)
             entry.bound = now if entry.live else max(entry.created, bound)
             entry.row = replace(entry.row, node=spec.node_name)
+        if entry.ready is None and entry.bound is not None:
+            self._ready_seen(entry, pod.status, now, first=first)
         if gone or finished:
             self._end_pod(uid, now)
+
+    def _ready_seen(self, entry: _Pod, status: wire.PodStatus | None, now: float, *, first: bool) -> None:
+        condition = ready_condition(status)
+        if condition is not None:
+            said = _unix(condition.last_transition_time, entry.created if first else now)
+            entry.ready = now if entry.live else max(entry.created, said)
 
     def node_seen(self, node: wire.Node, now: float, *, gone: bool = False) -> None:
         """A node was added, changed or (gone) deleted."""
@@ -263,6 +273,7 @@ class TraceRecording:
             time_seconds=max(0.0, pod.created - self.started),
             initial=initial,
             bound_seconds=None if pod.bound is None else max(0.0, pod.bound - pod.created),
+            ready_seconds=None if pod.ready is None or pod.row.placeholder else max(0.0, pod.ready - pod.created),
             life_seconds=None if pod.ended is None or began is None else max(0.0, pod.ended - began),
         )
 

@@ -191,6 +191,32 @@ def test_starts_are_measured_from_creation_to_binding() -> None:
     assert value(w.metrics, "slack_instant_start_seconds_bucket", le="1.0", **labels) == 0
 
 
+def test_the_time_to_ready_has_its_stages_and_goes_with_the_policy() -> None:
+    w = world()
+    w.settle()
+    path = "/api/v1/namespaces/shop/pods/new"
+    w.api.put(path, pod("new"))
+    w.observe()
+    stored = w.api.objects[path]["metadata"]
+    w.api.put(path, pod("new", "n1") | {"metadata": stored})
+    w.reconcile(seconds=1.0)
+    ready: dict[str, Any] = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"name": "c", "started": True}],
+    }
+    w.api.put(path, pod("new", "n1", **ready) | {"metadata": w.api.objects[path]["metadata"]})
+    w.reconcile(seconds=5.0)
+    w.reconcile(seconds=5.0)
+    w.reconcile(seconds=61.0)  # a figure that has moved is written once a minute
+    for stage, count in (("bound", 1), ("image", 0), ("started", 1), ("ready", 1)):
+        assert value(w.metrics, "slack_time_to_ready_seconds_count", policy="web", stage=stage) == count, stage
+    found = w.status("web")["timeToReady"]
+    assert found["pods"] == 1
+    assert [one["workload"] for one in found["workloads"]] == ["shop/deploy/api"]
+    w.metrics.keep_only(())
+    assert of_policies(w.metrics) == set()
+
+
 def test_the_lag_counts_from_the_first_change_that_no_plan_has_seen() -> None:
     clock = Clock(0.0)
     wake = Debouncer(10.0, clock)

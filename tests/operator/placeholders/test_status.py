@@ -44,6 +44,14 @@ HOLD = {
 }
 HOUR_SECONDS = 3600.0
 READY = StatusCondition(ConditionType.READY, True, "Fine", "all is well")
+TO_READY = {
+    "pods": 40,
+    "p50": "3.1s",
+    "p99": "41s",
+    "summary": "3.1s/41s",
+    "text": "p50 3.1 s, p99 41 s",
+    "workloads": [{"workload": "shop/deploy/api", "pods": 40, "bound": "0.1s", "ready": "3.1s", "p99": "41s"}],
+}
 
 
 @run_for_each(
@@ -94,7 +102,7 @@ def check(schema: dict[str, Any], value: Any, path: str = "status") -> None:
 
 def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     spared = SavedWait(120, 112.0)
-    observed = PolicyObservation(1, 1, 3, EARLIER, "98%", (READY,), spared_document(spared), HOLD)
+    observed = PolicyObservation(1, 1, 3, EARLIER, "98%", (READY,), spared_document(spared), HOLD, TO_READY)
     why = SizingReason(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
     binding = (Binding("cpu", WrittenQuantity(2000, "2000m"), 6000),)
     plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)

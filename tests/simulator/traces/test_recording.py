@@ -126,6 +126,20 @@ def test_a_pod_that_is_seen_to_come_is_timed_finer_than_the_apis_seconds() -> No
     assert not row.initial
 
 
+def test_the_time_to_ready_is_kept() -> None:
+    recording = TraceRecording(START)
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    recording.pod_seen(pod("a", 10), START + 10.4)
+    recording.pod_seen(pod("a", 10, on="n", bound=11), START + 11.1)
+    assert one_pod(recording).ready_seconds is None
+    later = pod("a", 10, on="n", bound=11)
+    assert later.status is not None
+    later.status.conditions_json = msgspec.Raw(msgspec.json.encode([ready]))
+    recording.pod_seen(later, START + 51.4)
+    recording.pod_seen(later, START + 60.0)
+    assert round(one_pod(recording).ready_seconds or 0, 3) == 41.0
+
+
 def test_what_a_pod_asks_for_is_kept() -> None:
     recording = TraceRecording(START)
     recording.pod_seen(pod("a", 10), START + 10.4)

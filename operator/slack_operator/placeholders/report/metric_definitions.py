@@ -226,6 +226,30 @@ INSTANT_START = MetricDefinition(
     "nor do pods that no watch showed without a node. in_slack is true where the pod took a placeholder's place. "
     f"{_LEADER_ONLY}",
 )
+TIME_TO_READY = MetricDefinition(
+    "slack_time_to_ready_seconds",
+    "histogram",
+    ("policy", "stage"),
+    "seconds",
+    "From a real pod's creation to each stage of its start, for pods that have become Ready: bound (it has a node), "
+    "image (its last image is there, by the kubelet's Events Pulled), started (all containers), ready. The pods are "
+    f"those of slack_instant_start_seconds. {_LEADER_ONLY}",
+)
+IMAGE_PULL = MetricDefinition(
+    "slack_image_pull_seconds",
+    "histogram",
+    ("policy",),
+    "seconds",
+    "How long real pods that have become Ready waited for pulls of images, by the kubelet's Events Pulled; pods whose "
+    f"images were there do not count. {_LEADER_ONLY}",
+)
+IMAGE_PULLED_BYTES = MetricDefinition(
+    "slack_image_pulled_bytes_total",
+    "counter",
+    ("policy",),
+    "",
+    f"Sizes of the images that these pods waited for; kubelets say them from Kubernetes 1.30 on. {_LEADER_ONLY}",
+)
 PLAN_DURATION = MetricDefinition(
     "slack_plan_duration_seconds",
     "histogram",
@@ -357,6 +381,9 @@ FAMILIES = (
     MAKING_WAY,
     FAILED,
     INSTANT_START,
+    TIME_TO_READY,
+    IMAGE_PULL,
+    IMAGE_PULLED_BYTES,
     STUCK,
     RESCUES,
     TAKEN_BACK,

@@ -29,9 +29,12 @@ from slack_operator.placeholders.conditions import (
 from slack_operator.placeholders.report import metric_definitions
 from slack_operator.placeholders.view.displaced import DELETED, MADE_WAY, OVERCOMMITTED, PREEMPTED, RESIZED, UNSEEN
 from slack_operator.placeholders.view.failures import CAUSES, ENDED_BY_KUBELET
+from slack_operator.placeholders.view.ready_starts import ReadyStart
 from slack_operator.runtime.metrics import ProcessMetrics
 
 _INSTANT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
+_READY_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+_STAGES = ("bound", "image", "started", "ready")
 _WAY_BUCKETS = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5)
 _PLAN_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
 _LAG_BUCKETS = (0.25, 0.5, 1, 2, 5, 10, 30, 60)
@@ -150,6 +153,9 @@ class Metrics(ProcessMetrics):
     def _add_process_metrics(self) -> None:
         """Declare what is measured for all policies together, and starts and rescues."""
         self._instant_start = self._histogram(metric_definitions.INSTANT_START, _INSTANT_BUCKETS)
+        self._time_to_ready = self._histogram(metric_definitions.TIME_TO_READY, _READY_BUCKETS)
+        self._image_pull = self._histogram(metric_definitions.IMAGE_PULL, _READY_BUCKETS)
+        self._pulled_bytes = self._counter(metric_definitions.IMAGE_PULLED_BYTES)
         self.stuck = self._counter(metric_definitions.STUCK)
         self.rescues = self._counter(metric_definitions.RESCUES)
         self._taken_back = self._counter(metric_definitions.TAKEN_BACK)
@@ -185,6 +191,9 @@ class Metrics(ProcessMetrics):
             self._failed,
             self._taken_back,
             self._instant_start,
+            self._time_to_ready,
+            self._image_pull,
+            self._pulled_bytes,
             *self._of_objectives,
         )
 
@@ -196,6 +205,17 @@ class Metrics(ProcessMetrics):
         """A real pod got its node."""
         self._begin(policy)
         self._instant_start.labels(policy, _STATUSES[in_slack]).observe(seconds)
+
+    def became_ready(self, policy: str, found: ReadyStart) -> None:
+        """A real pod became Ready."""
+        self._begin(policy)
+        stages = (found.start.waited_seconds, found.image_seconds, found.started_seconds, found.ready_seconds)
+        for stage, seconds in zip(_STAGES, stages, strict=True):
+            if seconds is not None:
+                self._time_to_ready.labels(policy, stage).observe(seconds)
+        if found.pull_seconds > 0:
+            self._image_pull.labels(policy).observe(found.pull_seconds)
+            self._pulled_bytes.labels(policy).inc(found.pulled_bytes)
 
     def took_back(self, policy: str, part: str) -> None:
         """Count what was taken back from somebody else; '' for what belongs to no policy."""
@@ -307,6 +327,10 @@ class Metrics(ProcessMetrics):
             self._failed.labels(policy, cause)
         for in_slack in _STATUSES.values():
             self._instant_start.labels(policy, in_slack)
+        for stage in _STAGES:
+            self._time_to_ready.labels(policy, stage)
+        self._image_pull.labels(policy)
+        self._pulled_bytes.labels(policy)
 
     def _show_objective(self, policy: str, why: SizingReason | None) -> None:
         if why is None:

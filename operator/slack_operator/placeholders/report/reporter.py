@@ -140,6 +140,7 @@ class Reporter:
         instant_start: str | None,
         spared: SavedWait | None = None,
         hold: Mapping[str, str] | None = None,
+        time_to_ready: Mapping[str, Any] | None = None,
     ) -> None:
         """Report on a policy that was planned.
 
@@ -151,6 +152,7 @@ class Reporter:
             instant_start: the text for status, None before the first start.
             spared: what its slack spared on the last day, None before the first start.
             hold: the form of its placeholders as it stands in the status, None where nobody decides it.
+            time_to_ready: how long pods take until they are Ready, None before the first.
         """
         now = rfc3339(self._wall())
         previous = self._board.open(entry.uid, entry.status, now, self._clock())
@@ -176,6 +178,7 @@ class Reporter:
             (*extra, *over),
             spared_document(spared) or previous.get("spared"),
             hold,
+            time_to_ready or previous.get("timeToReady"),
         )
         self._offer(entry, status_of(plan, observed, previous, now), previous)
         self._tell_cut(entry.name, plan.cut)

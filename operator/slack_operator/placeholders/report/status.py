@@ -70,6 +70,8 @@ class PolicyObservation:
     """What slack spared on the last day, as it stands in the status."""
     hold: Mapping[str, str] | None = None
     """The form of the placeholders, as it stands in the status."""
+    time_to_ready: Mapping[str, Any] | None = None
+    """How long real pods take until they are Ready, as it stands in the status."""
 
 
 def cost_document(cost: PlanCost, planned: PlanCost | None) -> dict[str, Any]:
@@ -179,6 +181,8 @@ def status_of(plan: PolicyPlan, observed: PolicyObservation, previous: Status, n
         status["instantStart"] = observed.instant_start
     if plan.surplus is not None:
         status["surplus"] = surplus_document(plan.surplus, plan.resources, now)
+    if observed.time_to_ready is not None:
+        status["timeToReady"] = dict(observed.time_to_ready)
     if plan.reserved_cost is not None:
         status["cost"] = cost_document(plan.reserved_cost, plan.cost)
     if observed.spared is not None:

@@ -6,7 +6,7 @@ measured on pods as they pass. Reflector threads write, each through its own sin
 
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -36,6 +36,7 @@ from slack_operator.placeholders.view.instant_starts import InstantStarts, Start
 from slack_operator.placeholders.view.owners import Outstanding, Owners
 from slack_operator.placeholders.view.pools import Pools
 from slack_operator.placeholders.view.preemptions import Preemptions
+from slack_operator.placeholders.view.ready_starts import ReadyStart, ReadyStarts
 from slack_operator.placeholders.view.unplaced import Placed, Unplaced, UnplacedPods
 
 _FORGOTTEN_AT_ONCE = 100
@@ -68,6 +69,8 @@ class Observation:
     """By ReplicaSet why its last pod was refused, apart from quotas."""
     buffer_events: tuple[AutoscalerEvent, ...] = ()
     """What was said of placeholders of CapacityBuffers."""
+    ready_starts: Sequence[ReadyStart] = ()
+    """Real pods that have become Ready."""
 
 
 class NodeMarks(NamedTuple):
@@ -148,6 +151,7 @@ class ClusterView:
         self.displaced = Displaced()
         self.failures = Failures()
         self.instant = InstantStarts()
+        self.ready_starts = ReadyStarts()
         self.preemptions = Preemptions()
         self.unplaced = UnplacedPods()
         self.owners: Owners | None = None
@@ -204,6 +208,7 @@ class ClusterView:
                 ),
                 priority_classes=dict(self.priority_classes),
                 starts=self.instant.take(),
+                ready_starts=self.ready_starts.take(self.clock()),
                 displaced=self.displaced.counts,
                 displacements=self.displaced.recent,
                 corpses=self.failures.corpses,
@@ -235,6 +240,7 @@ class ClusterView:
             [pod.metadata.uid or "" for pod in self.placeholders.values()],
             list(self.displaced.bound),
             list(self.instant.waiting),
+            list(self.ready_starts.pods),
             list(self.unplaced.pods),
             list(self.unplaced.growing),
             list(self.preemptions.followed()),
@@ -245,6 +251,7 @@ class ClusterView:
         for uid in uids:
             self.displaced.vanished(uid, now)
             self.instant.gone(uid)
+            self.ready_starts.forget(uid)
             self.unplaced.gone(uid, now)
             self.preemptions.vanished(uid, now)
 

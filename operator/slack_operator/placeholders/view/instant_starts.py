@@ -110,8 +110,8 @@ class InstantStarts:
         if uid in self.waiting:
             self.waiting[uid].held_up = True
 
-    def seen(self, pod: Pod, now: float, waited_before: float = 0.0, amounts: Amounts = ()) -> None:
-        """A real pod as an event has it.
+    def seen(self, pod: Pod, now: float, waited_before: float = 0.0, amounts: Amounts = ()) -> Start | None:
+        """A real pod as an event has it; returns its start if the event is the one that shows its node.
 
         Args:
             pod: neither a placeholder nor a DaemonSet's nor a static one.
@@ -125,23 +125,26 @@ class InstantStarts:
         if waiting is not None and waiting.gated:
             waiting.since = now  # until now no scheduler considered it
         if node:
+            start = None
             if waiting is not None:
                 del self.waiting[uid]
                 # a nomination alone does not tell: since 1.35 pods that preempt nobody can have one too
                 in_slack = waiting.nominated == node and self._vacated.get(node, -1.0) >= waiting.since
                 in_slack = in_slack or self._made_way.get(node, -math.inf) >= waiting.since - MADE_WAY_SECONDS
-                self._starts.append(_start(pod, node, waiting, now, in_slack=in_slack, amounts=amounts))
+                start = _start(pod, node, waiting, now, in_slack=in_slack, amounts=amounts)
+                self._starts.append(start)
                 while self._starts[0].at < now - KEPT_SECONDS:
                     self._starts.popleft()
-            return
+            return start
         if pod.metadata.deletion_timestamp is not None:
             self.waiting.pop(uid, None)
-            return
+            return None
         if waiting is None:
             waiting = self.waiting[uid] = _Waiting(now - waited_before)
         waiting.gated = spec.is_gated()
         if pod.status is not None and pod.status.nominated_node_name:
             waiting.nominated = pod.status.nominated_node_name
+        return None
 
     def gone(self, uid: str) -> None:
         """A pod that was deleted, seen or unseen; one that never started counts nowhere."""

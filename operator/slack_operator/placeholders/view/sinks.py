@@ -15,6 +15,7 @@ import msgspec
 from slack.cluster import wire
 from slack.cluster.columns import InvalidObject
 from slack.cluster.identity import PLACEHOLDER, REAL, owner_name
+from slack.cluster.image_pulls import image_pull
 from slack.cluster.labels import LABEL_BUFFER
 from slack.cluster.tables.placeholder_table import is_unschedulable
 from slack.kube.object_names import ObjectName
@@ -65,12 +66,14 @@ class PodSink:
     def _apply(self, events: Events[wire.Pod]) -> bool:
         """Apply a few events; return whether a plan would see that."""
         view, columns = self._view, self._view.columns
-        waiting, preemptions = view.instant.waiting, view.preemptions
+        waiting, preemptions, on_the_way = view.instant.waiting, view.preemptions, view.ready_starts.pods
         with view.lock:
             before, now = columns.changed, view.clock()
             for event, pod in events:
                 role, metadata = columns.apply_pod(event, pod, _left_out), pod.metadata
                 uid = metadata.uid or ""
+                if uid in on_the_way:
+                    self._follow_to_ready(event, pod, uid, now)
                 if role != PLACEHOLDER and uid not in waiting and not preemptions.matters(pod, uid):
                     continue  # nearly every pod there is: nothing to follow
                 try:
@@ -102,6 +105,17 @@ class PodSink:
                 whole = view.columns.end_pods(_AT_ONCE)
         view.on_change()
 
+    def _follow_to_ready(self, event: EventType, pod: wire.Pod, uid: str, now: float) -> None:
+        if event is EventType.DELETED:
+            self._view.ready_starts.forget(uid)
+            return
+        if self._unseen:
+            self._unseen.discard(uid)
+        try:
+            self._view.ready_starts.take_status(uid, pod.status, now)
+        except ValueError as error:
+            _left_out(InvalidObject("Pod", pod.metadata, error))
+
     def _follow(self, event: EventType, pod: wire.Pod, role: int, now: float) -> None:
         view, metadata = self._view, pod.metadata
         uid, deleted = metadata.uid or "", event is EventType.DELETED
@@ -116,7 +130,10 @@ class PodSink:
         elif role == REAL:
             known = view.unplaced.pods.get(uid)
             waited = self._waited_before(pod) if self._unseen is not None and not node else 0.0
-            view.instant.seen(pod, now, waited, known.asked.requests if known is not None else ())
+            start = view.instant.seen(pod, now, waited, known.asked.requests if known is not None else ())
+            if start is not None:
+                view.ready_starts.follow(uid, start)
+                view.ready_starts.take_status(uid, pod.status, now)
             owner = view.unplaced.seen(pod, view.columns, now)
             if owner and view.owners is not None and self._unseen is None:
                 view.owners.appeared(metadata.namespace or "", owner, now)
@@ -424,6 +441,33 @@ class EventSink:
                     news |= view.autoscaler_events.observe(item, now)
         if news:
             view.on_change()
+
+    def end(self) -> None:
+        """The list is whole."""
+
+
+class PulledSink:
+    """Events of kubelets that an image was pulled or was there, of all namespaces."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    def begin(self) -> None:
+        """A new list begins."""
+
+    def apply(self, events: Events[wire.Event]) -> None:
+        """Some events, in order; nearly all are of pods that nobody follows."""
+        view = self._view
+        with view.lock:
+            followed = view.ready_starts.pods
+            now = view.clock()
+            for event, item in events:
+                about = item.involved_object
+                if event is EventType.DELETED or about is None or about.uid not in followed:
+                    continue
+                pull = image_pull(item)
+                if pull is not None:
+                    view.ready_starts.take_pull(item, pull, now)
 
     def end(self) -> None:
         """The list is whole."""

@@ -2,7 +2,8 @@
 
 Namespaces are not where the operator has no right to them: then who may reserve is judged by their names alone. Nor are
 ResourceQuotas and LimitRanges, which making way and CapacityBuffers ask for: without them pods are waited for that
-admission refuses, and no quota bounds a buffer.
+admission refuses, and no quota bounds a buffer. Events of all namespaces say how long images were pulled, of pods that
+have just got a node; without them that is not known.
 ActivationPools are required where there are any, for a plan without them would take back what was kept for them; there
 are none where the kind is not known or may not be watched.
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slack.cluster import wire
+from slack.cluster.image_pulls import PULLED_EVENTS
 from slack.cluster.labels import ACTIVATION_POOLS, API_VERSION, LABEL_PLACEHOLDER
 from slack.kube.connection import Connection
 from slack.kube.paths import FINISHED_PODS, UNFINISHED_PODS, resource_path
@@ -25,6 +27,7 @@ from slack_operator.placeholders.view.sinks import (
     OwnSetSink,
     PodSink,
     PriorityClassSink,
+    PulledSink,
     WorkloadSink,
 )
 from slack_operator.runtime import watches
@@ -44,6 +47,7 @@ class OperatorWatches(watches.Watches):
         *,
         helpful: Sequence[Reflector[Any]] = (),
         admission: bool = True,
+        image_pulls: bool = True,
         clock: Callable[[], float] = time.monotonic,
         stale_seconds: float = STALE_SECONDS,
     ) -> None:
@@ -82,9 +86,12 @@ class OperatorWatches(watches.Watches):
             label_selector=f"{LABEL_PLACEHOLDER}=true",
             field_selector=FINISHED_PODS,
         )
+        pulls = Reflector(
+            connection, resource_path("v1", "events"), wire.Event, PulledSink(view), field_selector=PULLED_EVENTS
+        )
         super().__init__(
             required,
-            [events, finished, *helpful],
+            [events, finished, *([pulls] if image_pulls else []), *helpful],
             unless_forbidden=unless_forbidden,
             clock=clock,
             stale_seconds=stale_seconds,

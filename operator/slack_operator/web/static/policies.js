@@ -136,10 +136,22 @@ function policyElement(policy, state, unfolded) {
     policy.why ? make("p", { class: "message muted" }, `Why this much: ${[policy.why, message.includes(policy.limit) ? "" : policy.limit].filter(Boolean).join("; ")}.`) : null,
     policy.cost ? make("p", { class: "message muted" }, `It costs ${policy.cost.text}${policy.spared ? `; ${policy.spared}` : ""}.`) : null,
     policy.surplus ? make("p", { class: "message muted" }, `It holds ${policy.surplus}.`) : null,
+    policy.timeToReady ? timeToReady(policy.timeToReady) : null,
     make("div", { class: "bars" }, ...policy.amounts.map((one) => bar(one))),
     conditions(policy, state));
   if (policy.shapes.length || policy.uncovered.length) element.append(more(policy, unfolded));
   return element;
+}
+
+const seconds = (value) => (value < 9.95 ? `${value.toFixed(1)} s` : `${Math.round(value).toLocaleString("en")} s`);
+
+/** From creation to Ready: percentiles, and the workloads that take longest. */
+function timeToReady(times) {
+  const slow = times.workloads.map((one) => {
+    const image = one.image === null ? "" : `, image there after ${seconds(one.image)}${one.pulled ? ` (${one.pulled} pulled)` : ""}`;
+    return make("li", {}, `${one.workload}: bound after ${seconds(one.bound)}${image}, started after ${seconds(one.started)}, Ready after ${seconds(one.ready)}; p99 ${seconds(one.p99)} of ${count(one.pods, "pod")}`);
+  });
+  return make("div", { class: "message muted" }, make("p", {}, `From creation to Ready: ${times.text}.`), slow.length ? make("ul", {}, ...slow) : null);
 }
 
 /** What is wrong, each thing once: where a policy is blocked, several conditions say so in the same words. */
