@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.report import parser, say, show
 from benchmarks.sizing.cases import CASES, QUICK, Case, recordings
 from benchmarks.sizing.search import KINDS
-from benchmarks.sizing.table import costs, objectives, verdicts
+from benchmarks.sizing.table import costs, objectives, regrets, verdicts
 from benchmarks.sizing.worker import work
 from slack.cluster.hold import Hold
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         futures = {case.name: pool.submit(work, case, seeds, **wanted) for case in order}
         made = [(case, futures[case.name].result()) for case in cases]
     say(f"{time.monotonic() - began:.0f} s")
-    reports = [costs(made), objectives(made), verdicts(made)]
+    reports = [costs(made), objectives(made), regrets(made), verdicts(made)]
     reports[-1].notes.append(f"{len(seeds)} seeds; {len(made)} loads{', coarse search' if options.quick else ''}.")
     show(reports, options.output)
 

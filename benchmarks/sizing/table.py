@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
+import numpy as np
+
 from benchmarks.report import Report, Row, Value
 from benchmarks.sizing.cases import Case
 from benchmarks.sizing.runs import Point
@@ -10,6 +12,7 @@ from benchmarks.sizing.search import GOALS, KINDS, cheapest
 
 Points = Mapping[str, Point]
 """By word: the runs of one case."""
+_CONSTANT = ("static", "rate")
 _NOTHING = 1e-9
 _WITHIN = 0.01 + _NOTHING
 """So far from its objective a share may be."""
@@ -60,6 +63,44 @@ def objectives(cases: Sequence[tuple[Case, Points]]) -> Report:
     return report
 
 
+def regrets(cases: Sequence[tuple[Case, Points]]) -> Report:
+    """Return cost, share and regret of each kind: how many points more the best constant of its cost has."""
+    report = Report("Regret: points by which the best rate or number of pause pods of the same cost has more at once")
+    for case, points in cases:
+        none = points["none"]
+        cheapest_ones = (
+            cheapest(points.values(), kind, goal) for goal in GOALS for kind in KINDS if kind != "objective"
+        )
+        kept = {point.word: point for point in cheapest_ones if point is not None}
+        kept |= {point.word: point for point in points.values() if point.kind == "objective"}
+        for point in kept.values():
+            best = constant_share(points, point)
+            report.rows.append(
+                {
+                    "load": case.name,
+                    "slack": point.word,
+                    "extra cost": f"{(point.cost - none.cost) / none.cost:.1%}",
+                    "at once": f"{point.share:.1%}",
+                    "best constant of that cost": None if best is None else f"{best:.1%}",
+                    "regret": None if best is None else f"{100 * (best - point.share):+.1f}",
+                }
+            )
+    report.notes.append("Between the sizes that were run the constant's share is a straight line over the cost.")
+    return report
+
+
+def constant_share(points: Points, point: Point) -> float | None:
+    """Return the share that the better of pause pods and a rate has at a cost; None where neither was run."""
+    none = points["none"]
+    found = []
+    for kind in _CONSTANT:
+        sizes = sorted((other.cost, other.share) for other in points.values() if other.kind == kind)
+        if sizes:
+            costs, shares = zip((none.cost, none.share), *(size for size in sizes if size[0] > none.cost), strict=True)
+            found.append(float(np.interp(point.cost, costs, np.maximum.accumulate(shares))))
+    return max(found, default=None)
+
+
 def verdicts(cases: Sequence[tuple[Case, Points]]) -> Report:
     """Return what was wanted, what was found, and whether that is it."""
     report = Report("Wanted")
@@ -75,13 +116,24 @@ def verdicts(cases: Sequence[tuple[Case, Points]]) -> Report:
         what = f"objective against the better of static and rate, load {'with a' if pattern else 'without'} pattern"
         mean = f"mean {fmean(ratio for ratio, _ in ratios):.2f}" if ratios else "nothing to compare"
         report.rows.append(_verdict(what, f"at most {wanted:g}", mean, missed, bool(ratios)))
+    behind = [
+        f"{case.name} {100 * (best - point.share):+.1f} at {_aim(point):.1%}"
+        for case, points in cases
+        for point in points.values()
+        if point.kind == "objective"
+        and (best := constant_share(points, point)) is not None
+        and best - point.share > _WITHIN
+    ]
+    compared = any(constant_share(points, point) is not None for _, points in cases for point in _objectives(points))
+    what = "regret of objectives against the best constant of their cost"
+    report.rows.append(_verdict(what, "at most 1 point", f"{len(behind)} above", behind, compared))
     far = [
         f"{case.name} {100 * (point.share - _aim(point)):+.1f} at {_aim(point):.1%}"
         for case, points in cases
         for point in points.values()
         if point.kind == "objective" and reachable(points, _aim(point)) and abs(_missing(points, point)) > _WITHIN
     ]
-    some = [point for _, points in cases for point in points.values() if point.kind == "objective"]
+    some = [point for _, points in cases for point in _objectives(points)]
     mean = f"mean distance {100 * fmean(abs(p.share - _aim(p)) for p in some):.1f} points" if some else "none"
     report.rows.append(_verdict("reached share less objective", "within 1 point", mean, far, bool(some)))
     kept = [point for _, points in cases for point in _chosen(points)]
@@ -112,6 +164,10 @@ def objective_ratio(points: Points, goal: float) -> float | None:
 def reachable(points: Points, goal: float) -> bool:
     """Whether any size of any kind reaches a goal."""
     return any(point.share >= goal - _NOTHING for point in points.values())
+
+
+def _objectives(points: Points) -> list[Point]:
+    return [point for point in points.values() if point.kind == "objective"]
 
 
 def _missing(points: Points, point: Point) -> float:

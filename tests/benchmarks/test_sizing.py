@@ -8,7 +8,7 @@ import pytest
 from benchmarks.sizing.cases import CASES, Case, load, longer, recordings
 from benchmarks.sizing.runs import Kept, Point, Runs
 from benchmarks.sizing.search import boxes_of, cheapest, searched, smallest
-from benchmarks.sizing.table import costs, extra_cost, objective_ratio, objectives, verdicts
+from benchmarks.sizing.table import constant_share, costs, extra_cost, objective_ratio, objectives, regrets, verdicts
 from slack.simulator.scenario.load import Bursts, DeploymentReplicas
 from tests.cases import run_for_each
 from tests.simulator.build import at, replicas, scenario, workload
@@ -36,6 +36,14 @@ POINTS = case(
         point("objective=0.99", 0.96, 116),
     ]
 )
+
+
+def test_the_regret_is_against_the_better_constant_of_the_same_cost() -> None:
+    objective = POINTS["objective=0.95"]  # at 114 pause pods have 0.5 + 0.46 x 14 / 20, and a rate 0.9 + 0.07 x 4 / 20
+    assert constant_share(POINTS, objective) == pytest.approx(0.914)
+    rows = {row["slack"]: row for row in regrets([(LOAD, POINTS)]).rows}
+    assert (rows["objective=0.95"]["regret"], rows["static=4x1/1Gi"]["regret"]) == ("-4.1", "+0.0")
+    assert constant_share(case([POINTS["none"], objective]), objective) is None
 
 
 @run_for_each("wanted", CASES, ids=lambda wanted: wanted.name)
@@ -136,7 +144,8 @@ def test_the_tables_say_what_is_missed_and_by_what() -> None:
     first = costs(made).rows[0]
     assert (first["static"], first["rate"], first["objective"]) == ("20.0%", "30.0%", "14.0%")
     assert [row["points"] for row in objectives(made).rows] == ["+0.5", "-3.0"]
-    with_pattern, without, reached, churn = verdicts(made).rows
+    with_pattern, without, behind, reached, churn = verdicts(made).rows
+    assert (behind["verdict"], behind["found"]) == ("ok", "0 above")
     assert (with_pattern["verdict"], with_pattern["found"]) == ("ok", "mean 0.70")
     assert without["verdict"] == "unknown"
     assert (reached["verdict"], reached["missed by"]) == ("missed", "load -3.0 at 99.0%")
@@ -145,5 +154,5 @@ def test_the_tables_say_what_is_missed_and_by_what() -> None:
 
 def test_all_pods_at_once_are_within_a_point_of_99_in_a_hundred() -> None:
     points = case([point("none", 0.5, 100), point("static=1", 1.0, 120), point("objective=0.99", 1.0, 110)])
-    reached = verdicts([(LOAD, points)]).rows[2]
+    reached = verdicts([(LOAD, points)]).rows[3]
     assert (reached["verdict"], reached["missed by"]) == ("ok", None)
