@@ -12,8 +12,8 @@ from slack.planner.objective.lead import LeadTimes
 
 OLDEST_SECONDS = 21_600.0
 """Nodes that are older say nothing: readiness that went and came again looks like a long start."""
-NodeStarts = Mapping[str, tuple[float, float]]
-"""By name of a node that is ready: Unix time of its creation, and seconds from there to ready."""
+NodeStarts = Mapping[str, tuple[float, float, str]]
+"""By name of a node that is ready: Unix time of its creation, seconds from there to ready, and its node group."""
 
 
 class Waited(Protocol):
@@ -69,9 +69,9 @@ class LeadFeed:
             clock: the monotonic clock at the same moment.
         """
         for name in nodes.keys() - self._ready:
-            created, seconds = nodes[name]
+            created, seconds, group = nodes[name]
             if name in policy_of_node and now - created <= OLDEST_SECONDS:
-                self._of(policy_of_node[name]).started(seconds)
+                self._of(policy_of_node[name]).started(seconds, group)
         self._ready = set(nodes)
         bound = set()
         for pod, node in placeholders:
@@ -87,9 +87,9 @@ class LeadFeed:
         self._times = {name: times for name, times in self._times.items() if name in policies}
 
     def _waited(self, nodes: NodeStarts, node: str, since: float, policy: str | None, now: float) -> None:
-        created = nodes[node][0] if node in nodes else 0.0
+        created, _, group = nodes.get(node, (0.0, 0.0, ""))
         if policy is not None and created > since and now - created <= OLDEST_SECONDS:
-            self._of(policy).asked(created - since)
+            self._of(policy).asked(created - since, group)
 
     def _of(self, policy: str) -> LeadTimes:
         return self._times.setdefault(policy, LeadTimes())

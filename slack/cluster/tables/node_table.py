@@ -21,6 +21,7 @@ from slack.cluster.classes import (
     TaintKeys,
 )
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
+from slack.cluster.labels import INSTANCE_TYPE, NODE_GROUPS
 from slack.cluster.requests import allocatable_amounts
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray
 from slack.cluster.tables.interning import CountedResources, grown
@@ -74,6 +75,12 @@ class NodeFacts:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def group(self) -> str:
+        """The node group by the cloud's or Karpenter's label, else the instance type."""
+        labels = self.labels
+        return next((labels[key] for key in NODE_GROUPS if key in labels), labels.get(INSTANCE_TYPE, ""))
 
 
 class NodeTable:

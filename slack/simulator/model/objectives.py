@@ -65,9 +65,9 @@ class ModelledObjectives:
         for name in self._aims:
             self.learners[name], self._arrived[name], self._late[name] = Learner(), {}, 0
 
-    def node_started(self, seconds: float) -> None:
-        """A node was ready so long after it was asked for."""
-        self._lead.started(seconds)
+    def node_started(self, seconds: float, group: str) -> None:
+        """A node of a group was ready so long after it was asked for."""
+        self._lead.started(seconds, group)
 
     def started(self, kind: PodKind, node: int, waited_seconds: float) -> None:
         """A real pod has got its node."""

@@ -332,7 +332,8 @@ class Simulation:
     def _ready(self, row: int) -> None:
         self.cluster.make_ready(row, self.clock.now)
         if self.operator is not None:
-            self.operator.objectives.node_started(self.clock.now - self.cluster.created_at[row])
+            group = self.scenario.node_groups[int(self.cluster.group_of[row])].name
+            self.operator.objectives.node_started(self.clock.now - self.cluster.created_at[row], group)
         then = self._on_ready.pop(row, None)
         if then is not None:
             then()

@@ -161,7 +161,7 @@ class ClusterView:
         self.pools = Pools(self.lock, on_change)
         self.suspended: dict[str, wire.OwnReplicaSet] = {}
         """ReplicaSets that have fewer placeholders for a moment, by our doing: as they were before."""
-        self._node_starts: tuple[int, Mapping[str, tuple[float, float]]] = (-1, {})
+        self._node_starts: tuple[int, Mapping[str, tuple[float, float, str]]] = (-1, {})
         """Version of the nodes, and what `node_starts` says of them."""
         self._node_marks: tuple[int, Mapping[str, NodeMarks]] = (-1, {})
         self.clock = clock
@@ -307,14 +307,20 @@ class ClusterView:
 
     # --- for the release of nodes ------------------------------------------------------------------------------------
 
-    def node_starts(self) -> Mapping[str, tuple[float, float]]:
-        """Return of each node that is ready when it was made (Unix time), and the seconds from there to ready."""
+    def node_starts(self) -> Mapping[str, tuple[float, float, str]]:
+        """Return of each ready node when it was made (Unix time), the seconds from there to ready, and its group."""
         with self.lock:
             nodes = self.columns.nodes
             if self._node_starts[0] != nodes.version:
                 facts = ((name, nodes.facts[row]) for name, row in nodes.rows.items())
-                found = {name: (fact.created, fact.start_seconds) for name, fact in facts if fact and fact.ready}
-                self._node_starts = (nodes.version, found)
+                self._node_starts = (
+                    nodes.version,
+                    {
+                        name: (fact.created, fact.start_seconds, fact.group)
+                        for name, fact in facts
+                        if fact and fact.ready
+                    },
+                )
             return self._node_starts[1]
 
     def node_marks(self) -> Mapping[str, NodeMarks]:
