@@ -43,6 +43,7 @@ from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.act.actuator import Actuator
 from slack_operator.placeholders.act.creation_block import CreationBlock
+from slack_operator.placeholders.act.executor import Executor, OnPlanned, PlaceholderManifests, Writers
 from slack_operator.placeholders.act.left_loads import LeftLoads
 from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.act.release_ways import MarkerPods, way_of
@@ -50,9 +51,13 @@ from slack_operator.placeholders.act.releasing import Releasing
 from slack_operator.placeholders.act.rescue import Rescuer
 from slack_operator.placeholders.act.unbound import CONNECTIONS, UnboundTelling
 from slack_operator.placeholders.forms import Forms
-from slack_operator.placeholders.loop import Loop, OnPlanned
+from slack_operator.placeholders.loop import Loop
+from slack_operator.placeholders.node_owners import NodeOwners
+from slack_operator.placeholders.observer import Observer
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
+from slack_operator.placeholders.policy_planner import PlannerSettings, PolicyPlanner
 from slack_operator.placeholders.report.metrics import Metrics, WatchRestarts
+from slack_operator.placeholders.report.publisher import Publisher
 from slack_operator.placeholders.report.reporter import Reporter
 from slack_operator.placeholders.view.autoscalers import Autoscalers
 from slack_operator.placeholders.view.cluster_view import ClusterView
@@ -109,9 +114,8 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     looks = (unbound.look, buffers.look, *(() if evictor is None else (evictor.take_plan,)))
     forms = _forms(settings, autoscalers, unbound)
     context.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
-    loop = _loop(
-        settings, context, view, watches, desired, metrics, board, looks, objectives, forms, releasing, extras, buffers
-    )
+    act = _executor(settings, context, view, metrics, forms, releasing, extras, looks, watches, buffers)
+    loop = _loop(settings, context, view, watches, desired, metrics, board, objectives, forms, act)
     metrics.registry.register(WatchRestarts(watches.restarts))
     components = Components(
         watches=watches,
@@ -119,8 +123,8 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
         loop=ReconcileLoop(
             loop.reconcile,
             context.wake,
-            between=(loop.tell, loop.rescue, scaler.turn, objectives.save, left_loads.turn, releasing.turn),
-            due_in=loop.tell_due_in,
+            between=(loop.publish_held, loop.rescue, scaler.turn, objectives.save, left_loads.turn, releasing.turn),
+            due_in=loop.publish_due_in,
             at_end=objectives.close,
             heart=context.heart,
         ),
@@ -167,49 +171,82 @@ def _loop(
     desired: DesiredPolicies,
     metrics: Metrics,
     board: PageState | None,
-    looks: Sequence[OnPlanned],
     objectives: Objectives,
+    forms: Forms,
+    act: Executor,
+) -> Loop:
+    may_write, prices = context.leadership.may_write, settings.prices or NO_PRICES
+    planner_settings = PlannerSettings(
+        default_rate=settings.extra_capacity_min_rate, built_in_policy=settings.built_in_policy, prices=prices
+    )
+    reporter = Reporter(
+        context.writer,
+        context.recorder,
+        namespace=settings.namespace,
+        may_write=may_write,
+        clock=time.monotonic,
+        wall=time.time,
+        progress=context.heart.beat,
+    )
+    return Loop(
+        observe=Observer(view, watches, desired, forms, may_write=may_write, prices=prices),
+        plan=PolicyPlanner(
+            forms,
+            objectives,
+            act.owners,
+            planner_settings,
+            node_starts=view.node_starts,
+            timed=metrics.plan_duration.time,
+        ),
+        act=act,
+        report=Publisher(
+            reporter,
+            metrics,
+            act,
+            forms,
+            objectives,
+            wake=context.wake,
+            on_reconciled=None if board is None else board.show,
+        ),
+    )
+
+
+def _executor(
+    settings: OperatorSettings,
+    context: ProcessContext,
+    view: ClusterView,
+    metrics: Metrics,
     forms: Forms,
     releasing: Releasing,
     extras: Placeholders,
+    on_planned: Sequence[OnPlanned],
+    watches: OperatorWatches,
     buffers: BufferServing,
-) -> Loop:
-    writer, recorder, may_write = context.writer, context.recorder, context.leadership.may_write
-    clock = time.monotonic
+) -> Executor:
+    writer, may_write, clock = context.writer, context.leadership.may_write, time.monotonic
     actuator = _actuator(settings, context, view)
-    return Loop(
-        view=view,
-        watches=watches,
-        desired=desired,
+    writers = Writers(
         actuator=actuator,
-        brake=CreationBlock(writer, namespace=settings.namespace, may_write=may_write, clock=clock),
-        forms=forms,
-        releasing=releasing,
-        objectives=objectives,
         priority_class=OwnPriorityClass(writer, actuator.contests, may_write=may_write, clock=clock),
-        reporter=Reporter(
-            writer,
-            recorder,
-            namespace=settings.namespace,
-            may_write=may_write,
-            clock=clock,
-            wall=time.time,
-            progress=context.heart.beat,
-        ),
+        creation_block=CreationBlock(writer, namespace=settings.namespace, may_write=may_write, clock=clock),
+        releasing=releasing,
         rescuer=_rescuer(settings, context, metrics),
-        metrics=metrics,
+        on_planned=on_planned,
+    )
+    manifests = PlaceholderManifests(
+        namespace=settings.namespace, image=settings.image, user=settings.placeholder_user, extras=extras
+    )
+    return Executor(
+        view,
+        writers,
+        manifests,
+        forms,
+        NodeOwners(),
         may_write=may_write,
+        stale=watches.stale,
         wake=context.wake,
-        namespace=settings.namespace,
-        image=settings.image,
-        placeholder_user=settings.placeholder_user,
-        extras=extras,
-        default_rate=settings.extra_capacity_min_rate,
-        built_in_policy=settings.built_in_policy,
-        prices=settings.prices or NO_PRICES,
-        on_reconciled=board.show if board is not None else None,
-        on_planned=looks,
         keeps_buffers=lambda: buffers.keeps_buffers,
+        clock=clock,
     )
 
 

@@ -58,7 +58,7 @@ class AccidentWorld(World):
 
     def restart(self) -> None:
         super().restart()
-        self.loop._on_reconciled = self._see
+        self.on_reconciled = self._see
         request = self.api.request
 
         def watched(*args: Any, **kwargs: Any) -> bytes:

@@ -27,6 +27,7 @@ from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.act.actuator import Actuator
 from slack_operator.placeholders.act.creation_block import CreationBlock
+from slack_operator.placeholders.act.executor import Executor, OnPlanned, PlaceholderManifests, Writers
 from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.act.release_ways import MarkerPods, way_of
 from slack_operator.placeholders.act.releasing import Releasing
@@ -34,8 +35,13 @@ from slack_operator.placeholders.act.rescue import Rescuer
 from slack_operator.placeholders.act.unbound import UnboundTelling
 from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.loop import Loop
+from slack_operator.placeholders.node_owners import NodeOwners
+from slack_operator.placeholders.observer import Observer
 from slack_operator.placeholders.policies import DesiredPolicies
+from slack_operator.placeholders.policy_planner import PlannerSettings, PolicyPlanner
+from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.placeholders.report.metrics import Metrics
+from slack_operator.placeholders.report.publisher import Publisher
 from slack_operator.placeholders.report.reporter import Reporter
 from slack_operator.placeholders.view.autoscalers import Autoscaler, Recognition
 from slack_operator.placeholders.view.cluster_view import ClusterView
@@ -345,6 +351,14 @@ class World:
     extras = Placeholders()
     """What the operator gives the placeholders of all policies."""
 
+    bound_allowed = True
+    image = "pause"
+
+    on_planned: tuple[OnPlanned, ...] = ()
+    """Who acts by each plan; without any, who writes the condition of unbound placeholders."""
+    on_reconciled: Callable[[Reconciliation], None] | None = None
+    """Who is shown each reconciliation."""
+
     def __init__(self, nodes: int = 3, pods: int = 10, *, built_in: bool = False) -> None:
         self.built_in = built_in
         self.api = FakeApi()
@@ -389,45 +403,82 @@ class World:
         )
         self.objectives = Objectives(Histories(writer, namespace=NAMESPACE), self.may_write, self.clock, self.wall)
         rules: Any = {"may_write": self.may_write, "clock": self.clock}
-        self.loop = Loop(
-            view=self.view,
-            watches=self.fresh,
-            desired=self.desired,
-            actuator=self.actuator,
-            brake=CreationBlock(writer, namespace=NAMESPACE, **rules),
-            priority_class=OwnPriorityClass(writer, self.actuator.contests, **rules),
-            reporter=Reporter(writer, self.recorder, namespace=NAMESPACE, wall=self.wall, **rules),  # type: ignore[arg-type]
-            rescuer=Rescuer(
-                writer,
-                self.recorder,  # type: ignore[arg-type]
-                self.metrics,
-                enabled=True,
-                server_version=lambda: "v1.36.3",
-                **rules,
-            ),
-            forms=Forms(
-                scheduler=UNBOUND_SCHEDULER,
-                default=self.hold,
-                release_nodes=self.release_nodes,
-                recognised=self.recognised,
-                untold=lambda: self.unbound.problem,
-                clock=self.clock,
-                wall=self.wall,
-            ),
-            releasing=self.releasing,
-            objectives=self.objectives,
-            on_planned=(self.unbound.look,),
-            metrics=self.metrics,
-            wake=self.wake,
-            namespace=NAMESPACE,
-            image="pause",
-            extras=self.extras,
-            default_rate=0.1,
-            prices=self.prices,
-            built_in_policy=self.built_in,
+        self.forms = Forms(
+            scheduler=UNBOUND_SCHEDULER,
+            default=self.hold,
+            bound_allowed=self.bound_allowed,
+            release_nodes=self.release_nodes,
+            recognised=self.recognised,
+            untold=lambda: self.unbound.problem,
+            clock=self.clock,
             wall=self.wall,
+        )
+        rescuer = Rescuer(
+            writer,
+            self.recorder,  # type: ignore[arg-type]  # it has the part that is called
+            self.metrics,
+            enabled=True,
+            server_version=lambda: "v1.36.3",
             **rules,
         )
+        writers = Writers(
+            actuator=self.actuator,
+            creation_block=CreationBlock(writer, namespace=NAMESPACE, **rules),
+            priority_class=OwnPriorityClass(writer, self.actuator.contests, **rules),
+            releasing=self.releasing,
+            rescuer=rescuer,
+            on_planned=(self._look,),
+        )
+        owners = NodeOwners()
+        act = Executor(
+            self.view,
+            writers,
+            PlaceholderManifests(namespace=NAMESPACE, image=self.image, extras=self.extras),
+            self.forms,
+            owners,
+            stale=self.fresh.stale,
+            wake=self.wake,
+            **rules,
+        )
+        self.loop = Loop(
+            Observer(
+                self.view,
+                self.fresh,
+                self.desired,
+                self.forms,
+                may_write=self.may_write,
+                prices=self.prices,
+                wall=self.wall,
+            ),
+            PolicyPlanner(
+                self.forms,
+                self.objectives,
+                owners,
+                PlannerSettings(default_rate=0.1, built_in_policy=self.built_in, prices=self.prices),
+                node_starts=self.view.node_starts,
+                timed=self.metrics.plan_duration.time,
+                clock=self.clock,
+            ),
+            act,
+            Publisher(
+                Reporter(writer, self.recorder, namespace=NAMESPACE, wall=self.wall, **rules),  # type: ignore[arg-type]
+                self.metrics,
+                act,
+                self.forms,
+                self.objectives,
+                wake=self.wake,
+                on_reconciled=self._show,
+                clock=self.clock,
+            ),
+        )
+
+    def _look(self, seen: Any, policies: Any, items: Any) -> None:
+        for look in self.on_planned or (self.unbound.look,):
+            look(seen, policies, items)
+
+    def _show(self, reconciliation: Reconciliation) -> None:
+        if self.on_reconciled is not None:
+            self.on_reconciled(reconciliation)
 
     def recognised(self) -> Recognition:
         return Recognition(self.autoscaler, lasting=self.recognition_lasts, note="there is no NodePool")

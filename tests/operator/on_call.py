@@ -160,7 +160,7 @@ def play(scene: Scene, world: Cluster, steps: int, after: Callable[[Cluster], No
         scene.each_turn(world)
         world.reconcile(seconds=STEP_SECONDS)
         world.loop.rescue()
-        world.loop.tell()
+        world.loop.publish_held()
         after(world)
 
 

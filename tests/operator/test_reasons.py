@@ -42,7 +42,7 @@ SPEAKING = (
     "slack/planner/rollout/backoff.py",
     "operator/slack_operator/burst_eviction/burst_reporter.py",
     "operator/slack_operator/capacity_buffers/buffer_serving.py",
-    "operator/slack_operator/placeholders/loop.py",
+    "operator/slack_operator/placeholders/report/publisher.py",
     "operator/slack_operator/placeholders/report/ownership.py",
     "operator/slack_operator/placeholders/act/releasing.py",
     "operator/slack_operator/placeholders/report/reporter.py",

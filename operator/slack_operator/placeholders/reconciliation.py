@@ -1,6 +1,6 @@
-"""What one reconciliation saw and decided, as values: for those who only look on, such as the web page."""
+"""What one reconciliation saw and decided, as values: handed from step to step, and to those who only look on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -11,6 +11,51 @@ from slack.schema.conditions import StatusCondition
 from slack_operator.placeholders.planned_policies import PlannedPolicy
 from slack_operator.placeholders.policies import PolicyEntry
 from slack_operator.placeholders.view.cluster_view import Observation
+from slack_operator.placeholders.view.instant_starts import Start
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObservedState:
+    """What the step `observe` saw."""
+
+    at: float
+    """Unix time."""
+    leading: bool
+    entries: tuple[PolicyEntry, ...]
+    """Every SlackPolicy."""
+    observation: Observation | None = None
+    """The cluster; None if something is missing."""
+    stale: str | None = None
+    """What is missing, so that nothing can be planned."""
+    forbidden: bool = False
+    """It is missing for lack of rights."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolicyPlans:
+    """What the step `plan` decided: `items` are the plans of `policies`, in their order."""
+
+    at: float
+    """Unix time."""
+    observation: Observation
+    entries: tuple[PolicyEntry, ...]
+    """Every SlackPolicy."""
+    policies: tuple[PlannedPolicy, ...]
+    items: tuple[PolicyPlan, ...]
+
+    @property
+    def pairs(self) -> Sequence[tuple[PlannedPolicy, PolicyPlan]]:
+        """Return each policy with its plan."""
+        return tuple(zip(self.policies, self.items, strict=True))
+
+    @property
+    def names(self) -> set[str]:
+        """Return the names of all policies, of those without a plan too."""
+        return {*(planned.policy.name for planned in self.policies), *(entry.name for entry in self.entries)}
+
+
+PolicyStarts = Sequence[tuple[str, Start]]
+"""Starts of real pods since the last reconciliation, each with the policy on whose nodes it was."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

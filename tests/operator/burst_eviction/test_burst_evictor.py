@@ -46,7 +46,7 @@ class Way:
             stale=lambda: None,
             wake=self._wake,
         )
-        self.world.loop._on_planned = (self.making_way.take_plan,)
+        self.world.on_planned = (self.making_way.take_plan,)
         self.world.actuator._is_suspended = self.world.view.is_suspended
 
     def _wake(self) -> None:

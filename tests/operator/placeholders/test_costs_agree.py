@@ -60,7 +60,7 @@ def world_of(scene: Scene) -> World:
         del made.api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"]
     if scene.displaced:
         made.reconcile(seconds=3.0)
-        made.loop.tell()
+        made.loop.publish_held()
     return made
 
 

@@ -83,7 +83,7 @@ def test_nothing_is_planned_before_the_first_look_for_an_autoscaler() -> None:
     world = world_of(hold="Auto")
     found = Recognition(Autoscaler("Karpenter", "NodePool general"), lasting=True)
     looked: list[Recognition] = []
-    world.loop._forms._recognised = lambda: looked[-1] if looked else None
+    world.forms._recognised = lambda: looked[-1] if looked else None
     turn(world)
     assert not world.placeholders()
     looked.append(found)
@@ -365,7 +365,7 @@ def test_another_autoscaler_is_another_try() -> None:
 
 def test_plans_can_wait_only_while_all_placeholders_are_unbound() -> None:
     world = world_of(hold="Unbound")
-    forms = world.loop._forms
+    forms = world.forms
     assert not forms.all_unbound, "the first plan is not known yet"
     turn(world, 1)
     assert forms.all_unbound

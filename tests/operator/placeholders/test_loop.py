@@ -405,7 +405,7 @@ def test_the_status_of_no_policy_waits_for_ever_for_a_slow_api_server() -> None:
     w.api.refuse = slow
     for _ in range(4):
         w.reconcile()
-        w.loop.tell()
+        w.loop.publish_held()
     assert all(w.condition(name, "Ready") for name in "abc")
 
 
@@ -543,7 +543,7 @@ def test_a_status_without_an_answer_costs_neither_other_statuses_nor_the_turn(fa
     for name in ("a", "b", "c"):
         w.apply_policy(policy(name, extraCapacity={"minRate": 0.1}))
     turns: list[int] = []
-    w.loop._on_reconciled = lambda _: turns.append(1)
+    w.on_reconciled = lambda _: turns.append(1)
 
     def fail(_verb: str, path: str) -> ApiError | None:
         if path.endswith("/a/status"):

@@ -65,7 +65,7 @@ def page(board: PageState, world: Cluster) -> PageDocument:
 def test_each_face_says_the_same_cause_and_the_same_remedy(scene: Scene, hold: Hold) -> None:
     world = begun()
     board = PageState(About("op-1_a", NAMESPACE, "1", 10.0))
-    world.loop._on_reconciled = board.show
+    world.on_reconciled = board.show
     play(scene, world, max(1, int(scene.within_seconds // STEP_SECONDS)))
     said, shown = status_command(world), page(board, world)
     (policy,) = said.policies

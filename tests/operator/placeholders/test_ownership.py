@@ -562,8 +562,8 @@ def two_operators() -> tuple[World, World]:
     """Two processes in front of one API server that want other placeholders, as the same field manager."""
     one, other = world(), World()
     other.api = one.api
+    other.image = "pause:another"
     other.restart()
-    other.loop._image = "pause:another"
     return one, other
 
 
@@ -585,8 +585,8 @@ def test_two_operators_that_write_as_the_same_manager_end_their_war_and_both_say
 
 def test_an_upgrade_that_changes_the_manifest_is_no_contest() -> None:
     w = world()
+    w.image = "pause:newer"
     w.restart()
-    w.loop._image = "pause:newer"
     w.settle()
     (found,) = w.api.items("replicasets").values()
     assert container(found)["image"] == "pause:newer"

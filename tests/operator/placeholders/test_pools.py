@@ -71,7 +71,7 @@ def test_the_page_shows_role_and_pool() -> None:
     announce(w, 2)
     w.settle()
     shown: list[Reconciliation] = []
-    w.loop._on_reconciled = shown.append
+    w.on_reconciled = shown.append
     w.reconcile()
     (view,) = policy_views(shown[-1], NAMESPACE)
     assert [(shape.role, shape.workloads) for shape in view.shapes] == [("demand", ["media/actpool/thumbnail"])]

@@ -48,7 +48,7 @@ def quiet(world: Cluster, at: Callable[[float], None] = lambda _seconds: None) -
         before = said(world)
         world.reconcile(seconds=TURN_SECONDS)
         world.loop.rescue()
-        world.loop.tell()
+        world.loop.publish_held()
         same = said(world) == before
         heartbeats += sum(what.endswith("/web/status") for _, what in written) if same else 0
         others += [(when, what) for when, what in written if not same or not what.endswith("/web/status")]

@@ -318,7 +318,7 @@ def status_writes(world: World, turn: Callable[[int], None], turns: int) -> int:
     world.api.refuse = asked
     for number in range(turns):
         turn(number)
-        world.loop.tell()
+        world.loop.publish_held()
     return count
 
 
@@ -369,11 +369,11 @@ def test_what_was_too_soon_is_written_in_its_time_without_another_plan() -> None
             del world.api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"]
         world.reconcile(seconds=seconds)
     before = world.status("web")["displaced"]["total"]
-    wait = world.loop.tell_due_in()
+    wait = world.loop.publish_due_in()
     assert 0 < wait <= MOVING_SECONDS
     world.clock.now += wait
-    world.loop.tell()
-    assert world.loop.tell_due_in() == float("inf")
+    world.loop.publish_held()
+    assert world.loop.publish_due_in() == float("inf")
     assert (before, world.status("web")["displaced"]["total"]) == (1, 2)
 
 
@@ -387,8 +387,8 @@ def test_a_plan_that_comes_soon_is_waited_for_as_its_figures_are_newer() -> None
     before = world.status("web")
     world.clock.now += MOVING_SECONDS
     world.wake.touch()
-    assert world.loop.tell_due_in() == world.wake.due_in() > 0
-    world.loop.tell()
+    assert world.loop.publish_due_in() == world.wake.due_in() > 0
+    world.loop.publish_held()
     assert world.status("web") == before
     world.reconcile(seconds=0.2)
     assert world.status("web") != before

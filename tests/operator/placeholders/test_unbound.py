@@ -12,7 +12,6 @@ from slack.kube.errors import ApiError
 from slack.process.contests import WINDOW_SECONDS, WRITES_BACK
 from slack_operator.placeholders.act import unbound
 from slack_operator.placeholders.act.unbound import AT_ONCE, REPEAT_SECONDS
-from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.view.autoscalers import Autoscaler
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
 
@@ -315,13 +314,8 @@ def test_a_turn_is_bounded() -> None:
 
 def test_an_operator_that_may_not_bind_refuses_who_asks_for_it_and_holds_the_others() -> None:
     world = World(nodes=3, pods=9)
-    world.loop._forms = Forms(
-        scheduler=UNBOUND_SCHEDULER,
-        bound_allowed=False,
-        recognised=world.recognised,
-        clock=world.clock,
-        wall=world.wall,
-    )
+    world.bound_allowed = False
+    world.restart()
     world.apply_policy(policy("web", hold="Bound", **SLACK))
     turn(world)
     ready = world.condition("web", "Ready")
@@ -342,13 +336,8 @@ def test_bound_placeholders_that_a_refused_policy_has_already_are_called_bound_a
     world = world_of(hold="Bound")
     turn(world)
     before = set(world.placeholders())
-    world.loop._forms = Forms(
-        scheduler=UNBOUND_SCHEDULER,
-        bound_allowed=False,
-        recognised=world.recognised,
-        clock=world.clock,
-        wall=world.wall,
-    )
+    world.bound_allowed = False
+    world.restart()
     turn(world)
     assert set(world.placeholders()) == before
     assert world.condition("web", "Ready")["reason"] == "BoundNotAllowed"

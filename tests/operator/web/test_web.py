@@ -26,7 +26,7 @@ ABOUT = About("op-1_abc", "resource-slack", "1.2.3", 10.0, lambda: "op-2_def")
 def watched(world: World) -> PageState:
     """A board that the world's loop tells of its turns, as `app` wires it."""
     board = PageState(ABOUT)
-    world.loop._on_reconciled = board.show
+    world.on_reconciled = board.show
     return board
 
 

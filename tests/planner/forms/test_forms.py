@@ -36,7 +36,7 @@ OBSERVED = {
     "operator/slack_operator/web/nodes.py": 1,
     "operator/slack_operator/placeholders/answers.py": 1,
     "operator/slack_operator/placeholders/forms.py": 1,
-    "operator/slack_operator/placeholders/loop.py": 1,
+    "operator/slack_operator/placeholders/act/executor.py": 1,
     "operator/slack_operator/placeholders/act/releasing.py": 2,
     "operator/slack_operator/placeholders/report/reporter.py": 1,
     "operator/slack_operator/learning/lead_feed.py": 1,
