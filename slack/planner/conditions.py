@@ -5,22 +5,21 @@ ceiling or a lack of nodes are said by SlackSatisfied, so that tools that wait f
 a policy may not act at all, and what its plan is then: what is there stays as it is.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
 import numpy as np
 
 from slack.cluster.quantity import format_compared
 from slack.cluster.rates import LARGE
-from slack.cluster.snapshot import IntArray, Snapshot, Workload
+from slack.cluster.snapshot import IntArray, Snapshot
 from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain
-from slack.planner.forms.choice import BOUND
-from slack.planner.forms.form import Form
-from slack.planner.model.result import Binding, ConditionType, ExistingShape, ShapeChange, ShapePlan
-from slack.planner.rollout.backoff import SCAN_SECONDS, HeldBack, ShapePods, refill_seconds
-from slack.planner.wanted.cover_choice import Limit
+from slack.planner.model.result import ConditionType, ExistingShape, ShapeChange, ShapePlan
+from slack.planner.policy.spec import CoverMode, Policy
+from slack.planner.rollout.backoff import SCAN_SECONDS, ShapePods, refill_seconds
+from slack.planner.steps import PlannedSteps
+from slack.planner.wanted.part import unzoned
 from slack.schema.conditions import StatusCondition
 
 _NAMED = 3
@@ -28,117 +27,62 @@ _NO_NODE, _EMPTY = "NoEligibleNode", "NoNodesYet"
 """Nodes come and go, and a group that stands at zero is no fault: it blocks a policy and leaves Ready true."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PolicyFindings:
-    """What planning one policy has found."""
-
-    resources: tuple[str, ...]
-    blocked: tuple[str, str] | None
-    """As `why_blocked` gives it."""
-    desired: IntArray
-    planned: IntArray
-    reserved: IntArray
-    wanted: int
-    """Placeholders that the plan heads for."""
-    bound: int
-    """Of these, the bound ones; unbound ones that fit and that autoscalers were told of."""
-    covered_share: float
-    unsure: Collection[Workload]
-    """Workloads that are covered and about whose nodes more decides than is checked."""
-    coverage: float
-    uncovered: int
-    infeasible: tuple[str, ...]
-    pins: tuple[str, ...]
-    limit: Limit | None
-    yielded: tuple[str, ...]
-    notes: tuple[str, ...]
-    held_back: HeldBack
-    untold: int = 0
-    """Unbound placeholders that fit, and that no autoscaler was told of yet."""
-    capped: bool = False
-    """A ceiling cut placeholders off."""
-    binding: tuple[Binding, ...] = ()
-    """Ceilings that keep the policy below what it would have without them."""
-    node_start_seconds: float = 120.0
-    """How long a node takes here."""
-    oldest_pending_seconds: float = 0.0
-    """Age of the oldest placeholder that the scheduler has refused; 0 when there is none."""
-    emptied: tuple[str, ...] = ()
-    """Zones without an eligible node, in words: they count, and nothing can be planned for them now."""
-    unusable: int = 0
-    """How many nodes the policy has of which none can take a placeholder now."""
-    dry_run: bool = False
-    """Nothing is written for the policy."""
-    rate: float | None = None
-    """The rate that the amount follows from; None where it follows from something else."""
-    new_nodes: int = 0
-    """As `PolicyPlan` has it."""
-    nodes: int = 0
-    """Of the whole cluster."""
-    new_nodes_cost: str | None = None
-    """What the new ones cost, in words: `cost 4.8 EUR an hour, ...`; None without prices."""
-    set_by: str | None = None
-    """As `Size` has it."""
-    form: Form = BOUND
-    """Of the policy's placeholders."""
-    unbounded: str | None = None
-    """Why nothing bounds what an objective may cost, so that it does not decide."""
-
-
 def _listed(texts: Sequence[str]) -> str:
     more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
     return "; ".join(texts[:_NAMED]) + more
 
 
-def _standing(findings: PolicyFindings) -> str:
+def _standing(steps: PlannedSteps) -> str:
     """Say how many of the wanted placeholders have capacity; unbound ones are on no node."""
-    said = f"{findings.bound} of {findings.wanted} placeholders {findings.form.standing_verb} on nodes"
-    if findings.untold and findings.bound < findings.wanted:
-        said += f"; {findings.untold} more fit, and no autoscaler was told of them yet"
+    rollout, form = steps.rollout, steps.inputs.domain.policy.form
+    said = f"{rollout.bound_count} of {rollout.wanted_count} placeholders {form.standing_verb} on nodes"
+    if rollout.untold_count and rollout.bound_count < rollout.wanted_count:
+        said += f"; {rollout.untold_count} more fit, and no autoscaler was told of them yet"
     return said
 
 
-def _short(findings: PolicyFindings, have: IntArray) -> str:
+def _short(steps: PlannedSteps, have: IntArray) -> str:
     """Say what of the desired extra capacity is missing, '' when nothing is."""
+    desired = steps.wants.desired_amount
     return ", ".join(
-        f"{name} {' of '.join(format_compared(name, int(have[r]), int(findings.desired[r])))}"
-        for r, name in enumerate(findings.resources)
-        if have[r] < findings.desired[r]
+        f"{name} {' of '.join(format_compared(name, int(have[r]), int(desired[r])))}"
+        for r, name in enumerate(steps.inputs.snapshot.resources)
+        if have[r] < desired[r]
     )
 
 
-def _satisfied(findings: PolicyFindings) -> StatusCondition:
+def _satisfied(steps: PlannedSteps) -> StatusCondition:
     kind = ConditionType.SLACK_SATISFIED
-    if findings.blocked is not None:
-        return StatusCondition(kind, False, *findings.blocked)
-    if findings.unusable and (findings.wanted or findings.desired.any()):
+    if steps.wants.blocked is not None:
+        return StatusCondition(kind, False, *steps.wants.blocked)
+    if steps.unusable_nodes and (steps.rollout.wanted_count or steps.wants.desired_amount.any()):
         # Placeholders that stand there hold no capacity for anybody: a pod cannot take their place.
-        return StatusCondition(kind, False, _NO_NODE, f"{_unusable(findings.unusable)}; {_standing(findings)}")
-    missing = _short(findings, findings.reserved)
-    planned_short = _short(findings, findings.planned)
-    waiting = findings.bound < findings.wanted
-    limit = ", ".join(map(str, findings.binding))
+        return StatusCondition(kind, False, _NO_NODE, f"{_unusable(steps.unusable_nodes)}; {_standing(steps)}")
+    missing = _short(steps, steps.amounts.reserved)
+    planned_short = _short(steps, steps.amounts.planned)
+    waiting = steps.rollout.bound_count < steps.rollout.wanted_count
+    limit = ", ".join(map(str, steps.amounts.binding))
     if not missing and not waiting:
         if limit:
             return StatusCondition(kind, True, "CeilingReached", f"{limit}: what it allows is reserved on nodes")
         return StatusCondition(kind, True, "Reserved", "the desired extra capacity is reserved on nodes")
-    on_nodes = _standing(findings)
+    on_nodes = _standing(steps)
     text = f"reserved so far: {missing}; {on_nodes}" if missing and not limit else on_nodes
     text = f"{text}; {limit}" if limit else text
-    if findings.dry_run:
+    if steps.inputs.domain.policy.spec.dry_run:
         return StatusCondition(kind, False, "DryRun", f"spec.dryRun: nothing is written; {text}")
-    if waiting and (why := _held_up(findings)):
+    if waiting and (why := _held_up(steps)):
         return StatusCondition(kind, False, why, text)
-    if planned_short and findings.emptied and not findings.capped:
-        why = "; ".join([f"less is planned than desired: {planned_short}", *findings.emptied])
+    if planned_short and steps.zones_without_nodes and not steps.wants.is_capped:
+        why = "; ".join([f"less is planned than desired: {planned_short}", *steps.zones_without_nodes])
         return StatusCondition(kind, False, _NO_NODE, why)
-    if planned_short and not findings.capped:
+    if planned_short and not steps.wants.is_capped:
         return StatusCondition(kind, False, "NotPlanned", f"less is planned than desired: {planned_short}")
     if not waiting:
         said = limit or f"spec.extraCapacity.ceiling binds: {planned_short}"
         return StatusCondition(kind, False, "CeilingReached", f"{said}: what it allows is reserved on nodes")
-    start = round(SCAN_SECONDS + findings.node_start_seconds)
-    refused = f"; the autoscaler says: {_listed(findings.held_back.refusals)}" if findings.held_back.refusals else ""
+    start = round(SCAN_SECONDS + steps.inputs.snapshot.node_start_seconds)
+    refused = f"; the autoscaler says: {_listed(steps.held_back.refusals)}" if steps.held_back.refusals else ""
     return StatusCondition(kind, False, "Refilling", f"{text}; a node takes about {start} s here{refused}")
 
 
@@ -149,107 +93,138 @@ def _unusable(nodes: int) -> str:
     )
 
 
-def _held_up(findings: PolicyFindings) -> str | None:
+def _held_up(steps: PlannedSteps) -> str | None:
     """Say what keeps placeholders from their nodes; None while they are on their way."""
-    if findings.held_back.reason is not None:
-        return findings.held_back.reason
-    if findings.held_back.ignored_seconds:
+    if steps.held_back.reason is not None:
+        return steps.held_back.reason
+    if steps.held_back.ignored_seconds:
         return "NoWord"
-    late = findings.oldest_pending_seconds >= refill_seconds(findings.node_start_seconds)
+    late = steps.rollout.oldest_pending_seconds >= refill_seconds(steps.inputs.snapshot.node_start_seconds)
     return "PlaceholdersPending" if late else None
 
 
-def _ready(findings: PolicyFindings) -> StatusCondition:
+def _ready(steps: PlannedSteps) -> StatusCondition:
     kind = ConditionType.READY
-    if findings.blocked is not None and findings.blocked[0] not in {_NO_NODE, _EMPTY}:
-        return StatusCondition(kind, False, *findings.blocked)
-    if findings.unbounded is not None:
-        return StatusCondition(kind, False, "NoPrices", findings.unbounded)
-    notes = [*(f"yields {text}" for text in findings.yielded), *findings.notes]
-    notes += [_unusable(findings.unusable)] if findings.unusable else []
-    if findings.blocked is not None:
-        said = f"nothing can be done now: {findings.blocked[1]}"
-    elif findings.dry_run:
+    if steps.wants.blocked is not None and steps.wants.blocked[0] not in {_NO_NODE, _EMPTY}:
+        return StatusCondition(kind, False, *steps.wants.blocked)
+    if steps.inputs.unbounded is not None:
+        return StatusCondition(kind, False, "NoPrices", steps.inputs.unbounded)
+    notes = [*(f"yields {text}" for text in steps.inputs.domain.yielded), *_notes(steps)]
+    notes += [_unusable(steps.unusable_nodes)] if steps.unusable_nodes else []
+    if steps.wants.blocked is not None:
+        said = f"nothing can be done now: {steps.wants.blocked[1]}"
+    elif steps.inputs.domain.policy.spec.dry_run:
         said = "spec.dryRun: the policy is planned for and nothing is written"
     else:
-        said = _standing(findings)
+        said = _standing(steps)
     return StatusCondition(kind, True, "Accepted", "; ".join([said, *notes]))
 
 
 _UNSURE_SHOWN = 3
 
 
-def _covered(findings: PolicyFindings) -> StatusCondition:
-    kind, share = ConditionType.COVERED, f"{findings.covered_share:.1%} of arrivals find room in one placeholder"
-    left = f"; {findings.uncovered} workloads do not" if findings.uncovered else ""
-    if findings.unsure:
-        some = ", ".join(map(str, nsmallest(_UNSURE_SHOWN, findings.unsure)))
-        more = " ..." if len(findings.unsure) > _UNSURE_SHOWN else ""
-        left += f"; not all that decides about the nodes of {len(findings.unsure)} workloads is checked ({some}{more})"
-    if findings.blocked is not None:
-        return StatusCondition(kind, False, *findings.blocked)
-    if findings.limit == "objective":
+def _covered(steps: PlannedSteps) -> StatusCondition:
+    kind, share = ConditionType.COVERED, f"{steps.wants.covered_share:.1%} of arrivals find room in one placeholder"
+    left = f"; {len(steps.uncovered)} workloads do not" if steps.uncovered else ""
+    if steps.unsure:
+        some = ", ".join(map(str, nsmallest(_UNSURE_SHOWN, steps.unsure)))
+        more = " ..." if len(steps.unsure) > _UNSURE_SHOWN else ""
+        left += f"; not all that decides about the nodes of {len(steps.unsure)} workloads is checked ({some}{more})"
+    if steps.wants.blocked is not None:
+        return StatusCondition(kind, False, *steps.wants.blocked)
+    if steps.wants.limit == "objective":
         return StatusCondition(
             kind, True, "ObjectiveDecides", f"{share}{left}: so much room the objective asks for now"
         )
-    if findings.limit is not None:
-        if findings.limit == "ceiling":
+    if steps.wants.limit is not None:
+        if steps.wants.limit == "ceiling":
             return StatusCondition(
-                kind, False, "CeilingReached", "; ".join([share + left, *map(str, findings.binding)])
+                kind, False, "CeilingReached", "; ".join([share + left, *map(str, steps.amounts.binding)])
             )
         return StatusCondition(kind, False, "MaxShapesReached", share + left)
-    enough = findings.covered_share >= findings.coverage - 1e-9
+    enough = steps.wants.covered_share >= _coverage(steps.inputs.domain.policy) - 1e-9
     return StatusCondition(kind, enough, "CoverageReached" if enough else "CoverageMissed", share + left)
 
 
-def conditions(findings: PolicyFindings) -> tuple[StatusCondition, ...]:
+def conditions(steps: PlannedSteps) -> tuple[StatusCondition, ...]:
     """Return every condition, in the order of `ConditionType`; LargeSlack only where it is true."""
-    t, held_back = ConditionType, findings.held_back
-    if findings.blocked is not None:
-        feasible = StatusCondition(t.FEASIBLE, False, *findings.blocked)
-    elif findings.infeasible:
-        feasible = StatusCondition(t.FEASIBLE, False, "ShapeFitsNowhere", _listed(findings.infeasible))
+    t, held_back, parts = ConditionType, steps.held_back, steps.wants.parts
+    infeasible = (
+        *steps.inputs.mirrors.infeasible,
+        *dict.fromkeys(text for part in parts for text in part.infeasible),
+    )
+    large_shapes = tuple(text for part in parts for text in part.pins)
+    if steps.wants.blocked is not None:
+        feasible = StatusCondition(t.FEASIBLE, False, *steps.wants.blocked)
+    elif infeasible:
+        feasible = StatusCondition(t.FEASIBLE, False, "ShapeFitsNowhere", _listed(infeasible))
     else:
         feasible = StatusCondition(t.FEASIBLE, True, "EveryShapeFits", "every wanted shape fits an eligible node")
     pins = StatusCondition(t.PINS_NODES, False, "ChunksAreSmall", "no placeholder keeps its node above the threshold")
-    if findings.pins:
-        pins = StatusCondition(t.PINS_NODES, True, "LargeShape", _listed(findings.pins))
+    if large_shapes:
+        pins = StatusCondition(t.PINS_NODES, True, "LargeShape", _listed(large_shapes))
     limited = StatusCondition(t.LIMIT_REACHED, False, "NothingRefused", "nothing keeps placeholders from growing")
     if held_back.reason is not None:
         limited = StatusCondition(t.LIMIT_REACHED, True, held_back.reason, _listed(held_back.limits))
-    ignored = _ignored(findings)
-    usual = (_ready(findings), _satisfied(findings), _covered(findings), feasible, pins, limited, ignored)
-    large = _large(findings)
+    ignored = _ignored(steps)
+    usual = (_ready(steps), _satisfied(steps), _covered(steps), feasible, pins, limited, ignored)
+    large = _large(steps)
     return usual if large is None else (*usual, large)
 
 
-def _ignored(findings: PolicyFindings) -> StatusCondition:
+def _ignored(steps: PlannedSteps) -> StatusCondition:
     kind = ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS
-    seconds = findings.held_back.ignored_seconds
+    seconds = steps.held_back.ignored_seconds
     if not seconds:
         return StatusCondition(kind, False, "Answered", "no placeholder waits unanswered")
     said = (
         f"placeholders have been pending for over {int(seconds // 60)} min and no autoscaler has said a word about "
         "them: is one running, and is its --expendable-pods-priority-cutoff -10 or lower?"
     )
-    return StatusCondition(kind, True, "NoWord", said + findings.form.silence_hint)
+    return StatusCondition(kind, True, "NoWord", said + steps.inputs.domain.policy.form.silence_hint)
 
 
-def _large(findings: PolicyFindings) -> StatusCondition | None:
+def _large(steps: PlannedSteps) -> StatusCondition | None:
     """Say that this much may be a slip of the pen; None where it is not much."""
-    rate = findings.rate
+    rate, nodes, size = _rate_in_force(steps), len(steps.inputs.snapshot.nodes.names), steps.wants.size
     large = rate is not None and rate > LARGE
     said = f"the rate is {rate:g}, {rate * 100:g} % of what runs" if rate is not None and large else ""
-    if 0 < findings.nodes < findings.new_nodes:
-        more = f"at least {findings.new_nodes} nodes would come to the {findings.nodes} of the cluster"
-        if findings.new_nodes_cost is not None:
-            more += f", which {findings.new_nodes_cost}"
+    if 0 < nodes < steps.amounts.new_nodes:
+        more = f"at least {steps.amounts.new_nodes} nodes would come to the {nodes} of the cluster"
+        cost = steps.amounts.cost
+        if cost is not None and (said_cost := cost.of_nodes(steps.amounts.new_nodes)) is not None:
+            more += f", which {said_cost}"
         return StatusCondition(
-            ConditionType.LARGE_SLACK, True, "MoreThanDoubles", "; ".join(filter(None, (more, findings.set_by, said)))
+            ConditionType.LARGE_SLACK,
+            True,
+            "MoreThanDoubles",
+            "; ".join(filter(None, (more, None if size is None else size.set_by, said))),
         )
     if large:
         return StatusCondition(ConditionType.LARGE_SLACK, True, "RateAboveHalf", f"{said}; ten percent is 0.1")
     return None
+
+
+def _notes(steps: PlannedSteps) -> tuple[str, ...]:
+    notes = {part.note for part in steps.wants.parts}
+    if steps.wants.blocked is None:
+        notes.add(unzoned(steps.inputs.snapshot, steps.inputs.domain))
+    return tuple(sorted(note for note in notes if note is not None))
+
+
+def _rate_in_force(steps: PlannedSteps) -> float | None:
+    """Return the rate that the amount follows from; None where it follows from something else."""
+    wants = steps.wants
+    sized = wants.blocked is not None or steps.inputs.amount is not None or wants.size is None
+    if sized or any(part.size.replicas is not None for part in wants.parts):
+        return None
+    return wants.parts[0].size.rate
+
+
+def _coverage(policy: Policy) -> float:
+    """Return the share of arrivals that the policy asks to be covered."""
+    cover = policy.spec.cover
+    return {CoverMode.NONE: 0.0, CoverMode.EVERYTHING: 1.0}.get(cover.mode, cover.coverage)
 
 
 def total_of(rows: Sequence[tuple[int, IntArray]], width: int) -> IntArray:

@@ -24,7 +24,7 @@ from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Placeholder, Snapshot, Workload
 from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import ResourceQuota
-from slack.planner.conditions import total_of, untouched, why_blocked
+from slack.planner.conditions import conditions, total_of, untouched, why_blocked
 from slack.planner.domain.capacity import ceiling_of, with_rate
 from slack.planner.domain.ceilings import bindings
 from slack.planner.domain.costs import costs_of
@@ -54,8 +54,8 @@ from slack.planner.policy.spec import DEFAULT_RATE, Policy
 from slack.planner.removal.victims import pushed_out, victims
 from slack.planner.rollout.backoff import HeldBack, ShapePods, hold_back, pods_by_shape
 from slack.planner.rollout.rollout import CurrentState, RolloutTarget, first_steps, roll_out
-from slack.planner.steps import PolicyAmounts, PolicyRollout, PolicyWants
-from slack.planner.summary import policy_conditions, summary_of, uncovered_workloads
+from slack.planner.steps import PlannedSteps, PolicyAmounts, PolicyRollout, PolicyWants
+from slack.planner.summary import summary_of, uncovered_workloads
 from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts
 
 UNKNOWN_CLASSES = PriorityClasses({})
@@ -137,9 +137,10 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, RememberedPolicy, fr
     uncovered = uncovered_workloads(inputs, wants)
     covers = inputs.mirrors.covers
     unsure = _unsure(snapshot, wants.parts, covers, inputs.cache, apart=policy.form.is_scheduled)
-    found = policy_conditions(inputs, wants, held_back, rollout, amounts, uncovered=uncovered, unsure=unsure)
+    steps = PlannedSteps(inputs, wants, held_back, rollout, amounts, uncovered, unsure)
+    found = conditions(steps)
     # 6. Summary: the plan as one document, and what the next one remembers.
-    item = summary_of(inputs, wants, rollout, amounts, uncovered=uncovered, pushed_out=pushed, found=found)
+    item = summary_of(steps, pushed_out=pushed, found=found)
     remembered = RememberedPolicy(
         counts=rollout.counts,
         cheaper_since=wants.cheaper_since,

@@ -1,22 +1,22 @@
 """What the six steps of a policy's plan hand on: what is wanted, rolled out, and summed up. Values only."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slack.cluster.snapshot import BoolArray, IntArray
+from slack.cluster.snapshot import BoolArray, IntArray, Workload
 from slack.planner.domain.capacity import Size
 from slack.planner.domain.ladder import Held
 from slack.planner.model.cost import PlanCost
-from slack.planner.model.result import Binding, ShapePlan
+from slack.planner.model.result import Binding, ShapePlan, UncoveredPods
 from slack.planner.model.shape import WantedShape
 from slack.planner.model.surplus import Surplus
 from slack.planner.model.wanted_by import WantedByField
-from slack.planner.rollout.backoff import ShapePods
+from slack.planner.rollout.backoff import HeldBack, ShapePods
 from slack.planner.rollout.rollout import Counts
 from slack.planner.wanted.cover_choice import Limit
-from slack.planner.wanted.part import PartPlan
+from slack.planner.wanted.part import PartPlan, PolicyInputs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +106,26 @@ class PolicyRollout:
         """Return the shapes that the plan heads for, without those that are given up."""
         return [shape for shape in self.shapes if not shape.retiring]
 
+    @property
+    def wanted_count(self) -> int:
+        """Return how many placeholders the plan heads for."""
+        return sum(shape.count for shape in self.heading)
+
+    @property
+    def bound_count(self) -> int:
+        """Return how many of these are bound, or fit unbound and autoscalers were told of them."""
+        return sum(min(shape.bound, shape.count) for shape in self.heading)
+
+    @property
+    def untold_count(self) -> int:
+        """Return how many unbound placeholders fit, and no autoscaler was told of them yet."""
+        return sum(counted.untold for counted in self.pods.values())
+
+    @property
+    def oldest_pending_seconds(self) -> float:
+        """Return the age of the oldest placeholder that the scheduler has refused; 0 if there is none."""
+        return max((counted.oldest_pending_seconds for counted in self.pods.values()), default=0.0)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyAmounts:
@@ -122,3 +142,33 @@ class PolicyAmounts:
     surplus: Surplus | None = None
     binding: tuple[Binding, ...] = ()
     """Ceilings that keep the plan below what is asked."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedSteps:
+    """All that the steps of a policy's plan have come to: the conditions and the summary are made of it."""
+
+    inputs: PolicyInputs
+    wants: PolicyWants
+    """Of steps 1 and 2."""
+    held_back: HeldBack
+    """Of step 3."""
+    rollout: PolicyRollout
+    """Of step 4."""
+    amounts: PolicyAmounts
+    """What these come to."""
+    uncovered: tuple[UncoveredPods, ...]
+    """Workloads that are not covered."""
+    unsure: Collection[Workload]
+    """Workloads that are covered and about whose nodes more decides than is checked."""
+
+    @property
+    def zones_without_nodes(self) -> tuple[str, ...]:
+        """Return the zones without an eligible node, in words: they count, and nothing can be planned for them now."""
+        return tuple(part.note for part in self.wants.parts if part.without_nodes and part.note)
+
+    @property
+    def unusable_nodes(self) -> int:
+        """Return how many nodes the policy has of which none can take a placeholder now."""
+        domain = self.inputs.domain
+        return int(domain.members.sum()) if self.wants.blocked is None and not domain.usable else 0

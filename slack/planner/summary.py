@@ -1,84 +1,21 @@
-"""Steps 5 and 6 of a policy's plan: the conditions of its status, and all figures in one document."""
+"""Step 6 of a policy's plan: all figures in one document."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from slack.cluster.snapshot import IntArray, Workload
-from slack.planner.conditions import PolicyFindings, conditions
+from slack.cluster.snapshot import IntArray
 from slack.planner.domain.capacity import own_rate
 from slack.planner.domain.ceilings import binding_floors
 from slack.planner.domain.counting import low_priority_requests
 from slack.planner.domain.unseen_resources import NOWHERE
 from slack.planner.model.result import CoveredBy, PolicyPlan, UncoveredPods
-from slack.planner.policy.spec import CoverMode, Policy
-from slack.planner.rollout.backoff import SCAN_SECONDS, HeldBack
-from slack.planner.steps import PolicyAmounts, PolicyRollout, PolicyWants
+from slack.planner.rollout.backoff import SCAN_SECONDS
+from slack.planner.steps import PlannedSteps, PolicyWants
 from slack.planner.wanted.demand import pods_of
-from slack.planner.wanted.part import PartPlan, PolicyInputs, uncovered_gangs, unzoned
+from slack.planner.wanted.part import PartPlan, PolicyInputs, uncovered_gangs
 from slack.schema.conditions import StatusCondition
-
-
-def policy_conditions(
-    inputs: PolicyInputs,
-    wants: PolicyWants,
-    held_back: HeldBack,
-    rollout: PolicyRollout,
-    amounts: PolicyAmounts,
-    *,
-    uncovered: Sequence[UncoveredPods],
-    unsure: Collection[Workload],
-) -> tuple[StatusCondition, ...]:
-    """Return the conditions of a policy's status.
-
-    Args:
-        inputs: of the policy.
-        wants: of steps 1 and 2.
-        held_back: of step 3.
-        rollout: of step 4.
-        amounts: what these come to.
-        uncovered: workloads that are not covered.
-        unsure: workloads that are covered, and about whose nodes more decides than is checked.
-    """
-    snapshot, domain, parts = inputs.snapshot, inputs.domain, wants.parts
-    policy, heading, pods = domain.policy, rollout.heading, rollout.pods.values()
-    return conditions(
-        PolicyFindings(
-            resources=snapshot.resources,
-            blocked=wants.blocked,
-            desired=wants.desired_amount,
-            planned=amounts.planned,
-            reserved=amounts.reserved,
-            wanted=sum(shape.count for shape in heading),
-            bound=sum(min(shape.bound, shape.count) for shape in heading),
-            untold=sum(counted.untold for counted in pods),
-            covered_share=wants.covered_share,
-            unsure=unsure,
-            coverage=_coverage(policy),
-            uncovered=len(uncovered),
-            infeasible=(*inputs.mirrors.infeasible, *dict.fromkeys(text for part in parts for text in part.infeasible)),
-            pins=tuple(text for part in parts for text in part.pins),
-            limit=wants.limit,
-            yielded=domain.yielded,
-            notes=_notes(inputs, wants),
-            held_back=held_back,
-            emptied=tuple(part.note for part in parts if part.without_nodes and part.note),
-            unusable=int(domain.members.sum()) if wants.blocked is None and not domain.usable else 0,
-            capped=wants.is_capped,
-            binding=amounts.binding,
-            node_start_seconds=snapshot.node_start_seconds,
-            oldest_pending_seconds=max((counted.oldest_pending_seconds for counted in pods), default=0.0),
-            dry_run=policy.spec.dry_run,
-            rate=_rate_in_force(inputs, wants),
-            new_nodes=amounts.new_nodes,
-            nodes=len(snapshot.nodes.names),
-            new_nodes_cost=None if amounts.cost is None else amounts.cost.of_nodes(amounts.new_nodes),
-            set_by=None if wants.size is None else wants.size.set_by,
-            form=policy.form,
-            unbounded=inputs.unbounded,
-        )
-    )
 
 
 def uncovered_workloads(inputs: PolicyInputs, wants: PolicyWants) -> tuple[UncoveredPods, ...]:
@@ -88,27 +25,15 @@ def uncovered_workloads(inputs: PolicyInputs, wants: PolicyWants) -> tuple[Uncov
     return tuple(sorted({u.pod: u for u in reversed(found)}.values(), key=lambda u: u.pod))
 
 
-def summary_of(
-    inputs: PolicyInputs,
-    wants: PolicyWants,
-    rollout: PolicyRollout,
-    amounts: PolicyAmounts,
-    *,
-    uncovered: tuple[UncoveredPods, ...],
-    pushed_out: tuple[str, ...],
-    found: tuple[StatusCondition, ...],
-) -> PolicyPlan:
+def summary_of(steps: PlannedSteps, *, pushed_out: tuple[str, ...], found: tuple[StatusCondition, ...]) -> PolicyPlan:
     """Return the plan of a policy: all that its steps have come to.
 
     Args:
-        inputs: of the policy.
-        wants: of steps 1 and 2.
-        rollout: of step 4.
-        amounts: what these come to.
-        uncovered: workloads that are not covered.
+        steps: these.
         pushed_out: placeholders that real pods leave no room for on their node.
         found: the conditions.
     """
+    inputs, wants, rollout, amounts = steps.inputs, steps.wants, steps.rollout, steps.amounts
     snapshot, domain, size = inputs.snapshot, inputs.domain, wants.size
     policy, told = domain.policy, tuple(name for name in snapshot.resources if name != NOWHERE)
     shown, chunks = slice(len(told)), sum(shape.bound for shape in rollout.heading)
@@ -127,7 +52,7 @@ def summary_of(
         reserved=amounts.reserved[shown],
         shapes=rollout.shapes,
         pushed_out=pushed_out,
-        uncovered=uncovered,
+        uncovered=steps.uncovered,
         cut=tuple(inputs.mirrors.cuts),
         conditions=found,
         covered_share=wants.covered_share,
@@ -146,21 +71,6 @@ def summary_of(
         low_priority=_low_priority(inputs, shown),
         set_by=None if size is None else size.set_by,
     )
-
-
-def _notes(inputs: PolicyInputs, wants: PolicyWants) -> tuple[str, ...]:
-    notes = {part.note for part in wants.parts}
-    if wants.blocked is None:
-        notes.add(unzoned(inputs.snapshot, inputs.domain))
-    return tuple(sorted(note for note in notes if note is not None))
-
-
-def _rate_in_force(inputs: PolicyInputs, wants: PolicyWants) -> float | None:
-    """Return the rate that the amount follows from; None where it follows from something else."""
-    sized = wants.blocked is not None or inputs.amount is not None or wants.size is None
-    if sized or any(part.size.replicas is not None for part in wants.parts):
-        return None
-    return wants.parts[0].size.rate
 
 
 def _low_priority(inputs: PolicyInputs, shown: slice) -> IntArray | None:
@@ -185,9 +95,3 @@ def _replicas(parts: Sequence[PartPlan], anywhere: IntArray) -> int | None:
 
 def _covered_by(parts: Iterable[PartPlan], mirrors: Mapping[int, str]) -> CoveredBy:
     return CoveredBy([(w.kinds, w.shape.name) for part in parts for w in part.wanted], mirrors)
-
-
-def _coverage(policy: Policy) -> float:
-    """Return the share of arrivals that the policy asks to be covered."""
-    cover = policy.spec.cover
-    return {CoverMode.NONE: 0.0, CoverMode.EVERYTHING: 1.0}.get(cover.mode, cover.coverage)
