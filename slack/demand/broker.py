@@ -109,6 +109,8 @@ class LagSource(Protocol):
     async def lag(self, prefix: str = PREFIX) -> Mapping[str, QueueLag]:
         """Return the counters of all queues with that prefix that `ensure` made, also by another process.
 
+        A queue that is not there is left out; `ensure` is called again for it.
+
         The cost must not grow by a round trip a queue.
         """
         ...
@@ -198,6 +200,7 @@ def message_queue_of(broker: LagSource, what: str) -> MessageQueue:
     """
     if isinstance(broker, MessageQueue):
         return broker
+    others = ", ".join(MESSAGE_KINDS)
     raise BrokerRefused(
-        f"{broker.address}: {what}: it is a source of lag only: use proxy mode none, or {' or '.join(MESSAGE_KINDS)}"
+        f"{broker.address}: {what}: it is a source of lag only: use proxy mode none, or one of {others}"
     )

@@ -33,6 +33,7 @@ QUESTIONS = {
     "somebody took is taken back": "changed_fields",
     "placeholder to be removed": "victims",
     "metric is declared": "metric_definitions",
+    "message brokers": "BrokerKind",
     "410": "_after_refusal",
     "uncovered": "_why_uncovered",
     "two numbers": "judge",
@@ -57,6 +58,14 @@ def test_pictures_and_lists_are_those_of_the_code() -> None:
 @run_for_each(("file", "function"), NAMED)
 def test_every_function_that_is_named_beside_a_file_is_in_it(file: str, function: str) -> None:
     assert function in names_in(ROOT / file)
+
+
+def test_every_process_is_in_the_table_of_processes() -> None:
+    begins = {
+        name_of(path) for path in (ROOT / "operator").rglob("*.py") if "\ndef build(settings:" in path.read_text()
+    } | {"operator/slack_operator/throttler/gate/__main__.py"}
+    rows = [row.split("|")[2] for row in section(PAGE, "The processes").splitlines() if row.startswith("| ")]
+    assert begins == {found for row in rows for found in re.findall(r"`(operator/[\w/]+\.py)`", row)}
 
 
 def test_every_folder_of_modules_is_a_room_of_the_table() -> None:
