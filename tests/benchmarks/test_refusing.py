@@ -36,6 +36,7 @@ def test_a_refusal_beside_an_idle_container_is_a_miss() -> None:
 def test_the_exit_code_is_of_all_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [Case(10, 0.0025, FORMER, GOOD), Case(10, 0.1, FORMER, Found(0.01, 5, 11))]
     monkeypatch.setattr(refusing, "crowd", lambda rule, seeds, formerly: Crowd(rule, 0.0, 0, 0))
+    monkeypatch.setattr(refusing, "nearly_full", lambda seeds: refusing.bounds())
     monkeypatch.setattr(refusing, "cases", lambda seeds: iter(rows))
     assert refusing.main([]) == 1
     assert "MISSED: 10 containers, runs of 100 ms: 1.000% refused" in capsys.readouterr().out
