@@ -124,9 +124,12 @@ class Operating:
         Raises:
             NotThere: it has ended, with the end of its log.
         """
-        if self._running.poll() is not None:
-            raise self._not_there("it has ended")
-        return usage(self._running.pid).rss_bytes // 1024
+        try:
+            if self._running.poll() is None:
+                return usage(self._running.pid).rss_bytes // 1024
+        except ProcessLookupError:  # it is about to end
+            self._running.wait(20.0)
+        raise self._not_there(f"it has ended with code {self._running.returncode}")
 
     def cpu_seconds(self) -> float:
         """Return the CPU time that it has used."""

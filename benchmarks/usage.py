@@ -17,11 +17,17 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    """Return what a process uses; its threads count, its children do not."""
+    """Return what a process uses; its threads count, its children do not.
+
+    Raises:
+        ProcessLookupError: it has ended, so that it has no memory any more.
+    """
     stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines() if line
     )
+    if "VmRSS" not in status:
+        raise ProcessLookupError(f"process {pid} has ended")
     cpu_seconds = (int(stat[11]) + int(stat[12])) / _TICKS_PER_SECOND
     return Usage(cpu_seconds, _bytes(status["VmRSS"]), _bytes(status["VmHWM"]))
 

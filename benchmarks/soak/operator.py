@@ -11,6 +11,8 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -84,7 +86,11 @@ def measure(share: float, rate: float, seconds: float, seed: int, log: Path | No
     size = scaled(share)
     with tempfile.TemporaryDirectory(prefix="resource-slack-soak-") as name:
         folder = Path(name)
-        with Server(folder, size, seed) as server, Operating(folder, server) as operator:
+        with (
+            _kept(folder / "operator.log", log),
+            Server(folder, size, seed) as server,
+            Operating(folder, server) as operator,
+        ):
             controllers = Controllers(server.store, seed)
             _say(f"the operator reads {size.nodes:,} nodes and {size.pods:,} pods")
             operator.wait_until_ready(60 + 300 * share)
@@ -113,8 +119,6 @@ def measure(share: float, rate: float, seconds: float, seed: int, log: Path | No
             plans = operator.metric("slack_plan_duration_seconds_count") - plans
             _say("compare the columns with a fresh list")
             drift = operator.drift()
-            if log is not None:
-                shutil.copy(folder / "operator.log", log)
             return Soak(
                 nodes=size.nodes,
                 pods=size.pods,
@@ -133,6 +137,16 @@ def measure(share: float, rate: float, seconds: float, seed: int, log: Path | No
                     slope(sixths[4] + sixths[5], lasted / 3),
                 ),
             )
+
+
+@contextmanager
+def _kept(written: Path, log: Path | None) -> Iterator[None]:
+    """Keep the operator's log, whatever comes of the soak."""
+    try:
+        yield
+    finally:
+        if log is not None and written.exists():
+            shutil.copy(written, log)
 
 
 def _wait_until_quiet(operator: Operating) -> None:
