@@ -5,8 +5,8 @@ Usage:
     python -m benchmarks.capacity_buffers --share 0.1
 
 Half of the buffers name a Deployment with pods, the other half a PodTemplate of their own. A third of the namespaces
-have a ResourceQuota. A plan is measured after a pod has changed, which is what nearly all plans follow. Exit code 1 if
-it takes too long, or buffers take too much memory.
+have a ResourceQuota. A plan is measured after a pod and a quota have changed, which is what nearly all plans follow.
+Exit code 1 if it takes too long, or buffers take too much memory.
 """
 
 import gc
@@ -24,7 +24,8 @@ from benchmarks.planning import cpu_seconds, filled
 from benchmarks.report import Report, parser, say, show
 from slack.capacity_buffers.api import CapacityBuffer, PodTemplateObject, ScaledTarget
 from slack.capacity_buffers.ceiling import BufferCeiling, CeilingLedger
-from slack.capacity_buffers.plan import BufferInputs, BufferPlan, PlanMemory, plan_buffers, target_workload
+from slack.capacity_buffers.plan import BufferInputs, BufferPlan, plan_buffers
+from slack.capacity_buffers.plan_memory import PlanMemory, target_workload
 from slack.cluster import wire
 from slack.cluster.snapshot import Snapshot
 
@@ -60,6 +61,10 @@ class BufferScene:
                 self.targets[f"uid-{number}"] = ScaledTarget(10, _pod_spec(number), {"app": "web"})
         self.quotas = [_quota(f"team-{number}") for number in range(0, NAMESPACES, 3)]
         self.memory = PlanMemory()
+
+    def change_quota(self) -> None:
+        """Show that pods of one namespace have changed."""
+        self.quotas = [_quota("team-0"), *self.quotas[1:]]
 
     def plan(self, snapshot: Snapshot) -> tuple[BufferPlan, ...]:
         """Plan for all of them."""
@@ -115,6 +120,7 @@ def report(share: float) -> Report:
         for pod in some[:ROUNDS]:
             columns.apply_pods([("DELETED", pod)])
             snapshot = columns.snapshot(NOW)
+            scene.change_quota()
             times.append(cpu_seconds(partial(scene.plan, snapshot)))
         good = median(times) * 1e3 <= WANTED_MS and mib <= WANTED_MIB
         found.rows.append(

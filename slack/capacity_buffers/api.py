@@ -136,8 +136,10 @@ class ScaledTarget(msgspec.Struct, gc=False):
     """What a scalableRef has come to."""
 
     replicas: int
-    """Of the object: how many pods it has, else how many it asks for."""
+    """How many pods the object asks for: what a percentage is of while it has no live pod."""
     spec: wire.PodSpec | None = None
     """Its template's; None where the kind has none that is known."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Its template's."""
+    observed: int | None = None
+    """How many pods it has by its status: what a percentage is of while one of them lives."""

@@ -4,8 +4,9 @@ Buffers take from it in order, the oldest first. A namespace gets its share of i
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -135,6 +136,15 @@ def chunk_prices(snapshot: Snapshot, prices: NodePrices) -> ChunkPrices:
     )
 
 
+class ChunkBound(NamedTuple):
+    """One bound of the ceiling, and what a chunk takes of it."""
+
+    name: str
+    bound: float
+    each: float | None
+    """None where nobody knows."""
+
+
 @dataclass(slots=True)
 class CeilingLedger:
     """What of the ceiling is left while buffers are gone through one after the other."""
@@ -145,17 +155,33 @@ class CeilingLedger:
     _taken_by: dict[tuple[str, str], float] = field(default_factory=dict)
     """By namespace and bound."""
 
-    def count_allowed(self, namespace: str, requests: Mapping[str, int], count: int) -> tuple[int, tuple[str, ...]]:
+    def bounds_of(self, requests: Mapping[str, int]) -> list[ChunkBound]:
+        """Return the bounds that a chunk counts against.
+
+        Args:
+            requests: of a chunk, in thousandths of base units.
+        """
+        ceiling = self.ceiling
+        found = []
+        if ceiling.cpu is not None:
+            found.append(ChunkBound("cpu", ceiling.cpu, requests.get("cpu", 0)))
+        if ceiling.memory is not None:
+            found.append(ChunkBound("memory", ceiling.memory, requests.get("memory", 0)))
+        if ceiling.per_hour is not None:
+            found.append(ChunkBound("perHour", ceiling.per_hour, self.prices.of(requests)))
+        return found
+
+    def count_allowed(self, namespace: str, bounds: Sequence[ChunkBound], count: int) -> tuple[int, tuple[str, ...]]:
         """Return how many of `count` chunks the ceiling allows, and which bounds allow fewer.
 
         Args:
             namespace: of the buffer.
-            requests: of a chunk, in thousandths of base units.
+            bounds: of a chunk.
             count: how many are asked for.
         """
         fewer, blocking = count, []
         share = self.ceiling.namespace_share
-        for name, bound, each in self._bounds(requests):
+        for name, bound, each in bounds:
             if each is None:
                 blocking.append(f"{name} (no node has a price)")
                 fewer = 0
@@ -173,23 +199,12 @@ class CeilingLedger:
                 fewer = min(fewer, most)
         return max(fewer, 0), tuple(blocking)
 
-    def take(self, namespace: str, requests: Mapping[str, int], count: int) -> None:
+    def take(self, namespace: str, bounds: Sequence[ChunkBound], count: int) -> None:
         """Take off what so many chunks request."""
-        for name, _, each in self._bounds(requests):
+        for name, _, each in bounds:
             used = count * (each or 0)
             self._taken[name] = self._taken.get(name, 0) + used
             self._taken_by[namespace, name] = self._taken_by.get((namespace, name), 0) + used
-
-    def _bounds(self, requests: Mapping[str, int]) -> list[tuple[str, float, float | None]]:
-        ceiling = self.ceiling
-        found: list[tuple[str, float, float | None]] = []
-        if ceiling.cpu is not None:
-            found.append(("cpu", ceiling.cpu, requests.get("cpu", 0)))
-        if ceiling.memory is not None:
-            found.append(("memory", ceiling.memory, requests.get("memory", 0)))
-        if ceiling.per_hour is not None:
-            found.append(("perHour", ceiling.per_hour, self.prices.of(requests)))
-        return found
 
 
 def _whole(left: float, each: float) -> int:

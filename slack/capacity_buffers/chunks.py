@@ -8,14 +8,17 @@ taken over: no labels, volumes, claims, probes, account, limits, ports or priori
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from slack.capacity_buffers.api import CapacityBuffer
+from slack.capacity_buffers.quotas import quota_usage
 from slack.cluster import wire
 from slack.cluster.classes import Constraints
 from slack.cluster.constraints import needed_features, parse_constraints
+from slack.cluster.labels import HOSTNAME
 from slack.cluster.requests import effective_requests
 from slack.cluster.selectors import Namespaces
 from slack.cluster.snapshot import BoolArray, Snapshot, Workload
@@ -24,7 +27,7 @@ from slack.planner.burst_eviction.admission import with_defaults
 from slack.planner.model.shape import Shape
 from slack.planner.wanted.mirror_template import (
     label_value,
-    newest_kind,
+    own_spread,
     rewrite_anti_affinity,
     rewrite_pod_affinity,
     rewrite_spread,
@@ -52,15 +55,43 @@ class Chunk:
         """Return the requests in thousandths of base units."""
         return {name: amount if name == "cpu" else amount * 1000 for name, amount in self.requests.items()}
 
+    @cached_property
+    def usage(self) -> dict[str, int]:
+        """Return what it uses of each name that a quota may have, in thousandths."""
+        return quota_usage(self.thousandths)
 
-def chunk_of_template(spec: wire.PodSpec, labels: Mapping[str, str], ranges: Iterable[wire.LimitRange] = ()) -> Chunk:
+    @cached_property
+    def zone_spread(self) -> list[dict[str, Any]]:
+        """Return the hard spread constraints that count pods like it, but for those over hosts."""
+        own = own_spread(self.constraints.topology_spread, self.labels)
+        return [each for each in own if each.get("topologyKey") != HOSTNAME]
+
+
+def chunk_of_template(
+    spec: wire.PodSpec,
+    labels: Mapping[str, str],
+    ranges: Iterable[wire.LimitRange] = (),
+    default_class: str = "",
+) -> Chunk:
     """Return a chunk as its template and admission make it.
+
+    Args:
+        spec: of the template.
+        labels: of the template.
+        ranges: of the namespace.
+        default_class: PriorityClass of pods that name none.
 
     Raises:
         ValueError: when a quantity or a scheduling constraint cannot be read.
     """
-    admitted = with_defaults(spec, ranges)
+    admitted = _with_class(with_defaults(spec, ranges), default_class)
     return Chunk(effective_requests(admitted), _constraints(admitted), dict(labels), admitted)
+
+
+def _with_class(spec: wire.PodSpec, default_class: str) -> wire.PodSpec:
+    if spec.priority_class_name or not default_class:
+        return spec
+    return msgspec.structs.replace(spec, priority_class_name=default_class)
 
 
 def _constraints(spec: wire.PodSpec) -> Constraints:
@@ -80,7 +111,13 @@ def _constraints(spec: wire.PodSpec) -> Constraints:
         raise ValueError(f"scheduling constraints: {error}") from None
 
 
-def chunk_of_live(snapshot: Snapshot, row: int, template: wire.PodSpec | None, labels: Mapping[str, str]) -> Chunk:
+def chunk_of_live(
+    snapshot: Snapshot,
+    row: int,
+    template: wire.PodSpec | None,
+    labels: Mapping[str, str],
+    default_class: str = "",
+) -> Chunk:
     """Return a chunk as the newest pod of a kind is.
 
     Args:
@@ -88,25 +125,15 @@ def chunk_of_live(snapshot: Snapshot, row: int, template: wire.PodSpec | None, l
         row: of the kind.
         template: of the workload, where it is known.
         labels: of the template.
+        default_class: PriorityClass of pods that name none.
     """
     kinds = snapshot.kinds
     amounts = {name: int(value) for name, value in zip(snapshot.resources, kinds.requests[row], strict=True) if value}
     # What a runtime class's admission adds, a pod that is there has already.
     constraints = replace(snapshot.constraints[int(kinds.constraint_id[row])], runtime_class="")
     own = {**labels, **dict(kinds.labels[row])}
-    return Chunk(amounts | dict(kinds.unoffered[row]), constraints, own, template or NO_SPEC, is_live=True)
-
-
-def live_kinds(snapshot: Snapshot, workloads: Iterable[Workload]) -> dict[Workload, int]:
-    """Return of some workloads the row of the kind with the newest live pod; those without a pod are left out."""
-    wanted = set(workloads)
-    rows: dict[Workload, list[int]] = {}
-    if wanted:
-        for row, workload in enumerate(snapshot.kinds.workloads):
-            if workload in wanted:
-                rows.setdefault(workload, []).append(row)
-    found = ((workload, newest_kind(snapshot.kinds, of)) for workload, of in rows.items())
-    return {workload: row for workload, row in found if row is not None}
+    spec = _with_class(template or NO_SPEC, default_class)
+    return Chunk(amounts | dict(kinds.unoffered[row]), constraints, own, spec, is_live=True)
 
 
 def shape_of(

@@ -4,23 +4,27 @@ All buffers are gone through in order of creation, for they share quotas and the
 come to, and since when they have come to nothing, is handed in.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from slack.capacity_buffers.api import BufferReason, CapacityBuffer, PodTemplateObject, ScaledTarget
 from slack.capacity_buffers.ceiling import CeilingLedger
-from slack.capacity_buffers.chunks import NO_SPEC, Chunk, chunk_of_live, chunk_of_template, live_kinds, shape_of
-from slack.capacity_buffers.quotas import QuotaLedger
+from slack.capacity_buffers.chunks import NO_SPEC, Chunk, chunk_of_live, chunk_of_template, shape_of
+from slack.capacity_buffers.plan_memory import NO_ROW, KnownBuffer, PlanMemory
+from slack.capacity_buffers.quotas import QuotaLedger, count_allowed, take
 from slack.capacity_buffers.sizes import InvalidSize, size_of
 from slack.cluster import wire
-from slack.cluster.identity import SHORT_KINDS
-from slack.cluster.snapshot import Snapshot, Workload
+from slack.cluster.labels import HOSTNAME
+from slack.cluster.snapshot import Snapshot
+from slack.planner.domain.host_names import has_karpenter_nodes, requires_host
 from slack.planner.model.shape import Shape
 
 MOST_CHUNKS = 1000
 """Of one buffer. Its owner is not the one who pays for the nodes, and each chunk is an object."""
 MISSING_SECONDS = 10.0
 """A reference counts as absent after so long: it may be on its way, and Kueue rejects a workload on this word."""
+HOST_REFUSED = f"the template requires {HOSTNAME}: Karpenter brings no node for such pods, and keeps none for them"
 RangesOf = Callable[[str], Iterable[wire.LimitRange]]
 
 
@@ -34,7 +38,7 @@ class Unresolved:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferPlan:
-    """What is done about one buffer."""
+    """What is done about one buffer. It is the same object as in the plan before while nothing of it has changed."""
 
     buffer: CapacityBuffer
     problem: Unresolved | None = None
@@ -48,43 +52,16 @@ class BufferPlan:
     """Which bounds have cut that, in words."""
     chunk: Chunk | None = None
     shape: Shape | None = None
+    """Of its placeholders, whatever their zone."""
+    parts: tuple[tuple[Shape, int], ...] = ()
+    """Placeholders and their counts: several where chunks are divided among zones."""
     template: str | None = None
     """Name of its PodTemplate."""
     template_generation: int | None = None
 
 
-class PlanMemory:
-    """Chunk and shape of each buffer, while that from which they were made is the same value."""
-
-    def __init__(self) -> None:
-        """Begin with no memory."""
-        self._known: dict[str, tuple[tuple[object, ...], tuple[Chunk, Shape]]] = {}
-
-    def recall(
-        self, uid: str, source: tuple[object, ...], make: Callable[[], tuple[Chunk, Shape]]
-    ) -> tuple[Chunk, Shape]:
-        """Return what was made from the same, else make it.
-
-        Args:
-            uid: of the buffer.
-            source: from what it is made.
-            make: makes it.
-        """
-        known = self._known.get(uid)
-        if known is not None and len(known[0]) == len(source) and all(map(_is_same, known[0], source)):
-            return known[1]
-        made = make()
-        self._known[uid] = (source, made)
-        return made
-
-    def keep_only(self, uids: Collection[str]) -> None:
-        """Forget buffers that are gone."""
-        if self._known.keys() - uids:
-            self._known = {uid: known for uid, known in self._known.items() if uid in uids}
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one is other or one == other
+def _no_chunks(_: CapacityBuffer, __: Shape) -> int:
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,161 +77,197 @@ class BufferInputs:
     ceiling: CeilingLedger
     unbound_scheduler: str
     yields_to_markers: bool = False
+    default_class: str = ""
+    """Name of the PriorityClass of pods that name none."""
     missing_seconds: Callable[[CapacityBuffer], float] = lambda _: MISSING_SECONDS
     """For how long the reference of a buffer has not been found, this time included."""
+    standing: Callable[[CapacityBuffer, Shape], int] = _no_chunks
+    """How many placeholders of a shape a buffer has."""
     memory: PlanMemory = field(default_factory=PlanMemory)
-
-
-@dataclass(frozen=True, slots=True)
-class _Resolved:
-    source: tuple[object, ...]
-    """From what the chunk is made, beside the buffer."""
-    make: Callable[[], Chunk]
-    workload: Workload | None = None
-    replicas: int | None = None
-    template: str | None = None
-    template_generation: int | None = None
-
-
-def target_workload(buffer: CapacityBuffer) -> Workload | None:
-    """Name the workload that a buffer's scalableRef means, as its pods are told apart; None where it has none."""
-    reference = buffer.spec.scalable_ref
-    if reference is None:
-        return None
-    kind = SHORT_KINDS.get(reference.kind) or reference.kind.lower()
-    return Workload(buffer.namespace, kind, reference.name)
 
 
 def plan_buffers(snapshot: Snapshot, buffers: Iterable[CapacityBuffer], inputs: BufferInputs) -> tuple[BufferPlan, ...]:
     """Plan for all buffers that are ours to serve, in order."""
-    ordered = sorted(buffers, key=lambda buffer: buffer.order)
-    live = live_kinds(snapshot, [found for own in ordered if (found := target_workload(own)) is not None])
-    quotas = QuotaLedger.of(inputs.quotas)
-    return tuple(_plan_buffer(snapshot, own, inputs, live, quotas) for own in ordered)
+    memory, refuses_hosts = inputs.memory, has_karpenter_nodes(snapshot)
+    setting = (inputs.unbound_scheduler, inputs.yields_to_markers, inputs.default_class, refuses_hosts)
+    ordered = memory.in_order(buffers, snapshot.namespaces, setting)
+    rows = memory.newest_rows(snapshot)
+    asked = [
+        _demand_of(snapshot, known, row, inputs, refuses_hosts=refuses_hosts)
+        for known, row in zip(ordered, rows, strict=True)
+    ]
+    ceiling = (inputs.ceiling.ceiling, inputs.ceiling.prices)
+    if asked != memory.asked or inputs.quotas != memory.quotas_seen or ceiling != memory.ceiling:
+        memory.asked, memory.quotas_seen, memory.ceiling = asked, inputs.quotas, ceiling
+        quotas = QuotaLedger.of(inputs.quotas, memory.quotas)
+        for known, plan in zip(ordered, asked, strict=True):
+            _set_bounds(known, plan, quotas, inputs.ceiling)
+    for place, known in enumerate(ordered):
+        chunk = known.plan.chunk
+        if chunk is not None and chunk.zone_spread:
+            _divide(snapshot, known, place, inputs)
+    return tuple(known.plan for known in ordered)
 
 
-def _plan_buffer(
-    snapshot: Snapshot,
-    buffer: CapacityBuffer,
-    inputs: BufferInputs,
-    live: Mapping[Workload, int],
-    quotas: QuotaLedger,
+def _demand_of(
+    snapshot: Snapshot, known: KnownBuffer, row: int, inputs: BufferInputs, *, refuses_hosts: bool
 ) -> BufferPlan:
+    """Return what a buffer asks for, without bounds: from memory where that from which it follows is the same."""
+    buffer, spec = known.buffer, known.buffer.spec
+    found: PodTemplateObject | ScaledTarget | Unresolved | None
+    if spec.pod_template_ref is not None:
+        found = inputs.templates(known.namespace, spec.pod_template_ref.name)
+    elif spec.scalable_ref is not None:
+        found = inputs.targets(buffer)
+    else:
+        text = "neither spec.podTemplateRef nor spec.scalableRef is set"
+        return known.remember(BufferPlan(buffer, Unresolved(BufferReason.RESOLUTION_FAILED, text)))
+    if found is None or isinstance(found, Unresolved):
+        known.source = ()
+        return known.remember(_without_chunk(buffer, found, inputs))
+    source = (found, inputs.ranges(known.namespace))
+    if known.asked is not None and known.source == source and _lives_on(snapshot, known, row, inputs.memory):
+        return known.asked
+    known.source, known.row = source, row
+    known.live, known.facts_version = _live_facts(snapshot, row), inputs.memory.facts_version
     try:
-        found = _resolve(snapshot, buffer, inputs, live)
-        if found is None or isinstance(found, Unresolved):
-            return _without_chunk(buffer, found, inputs)
-        chunk, shape = _chunk_and_shape(snapshot, buffer, inputs, found)
-        asked = size_of(buffer.spec, chunk.thousandths, found.replicas)
+        return known.remember(_size_buffer(snapshot, known, row, inputs, refuses_hosts=refuses_hosts))
     except InvalidSize as error:
-        return BufferPlan(buffer, Unresolved(BufferReason.RESOLUTION_FAILED, str(error)))
+        text = str(error)
     except ValueError as error:
-        return BufferPlan(buffer, Unresolved(BufferReason.RESOLUTION_FAILED, f"the pods cannot be read: {error}"))
-    replicas, limits = _apply_bounds(buffer.namespace, chunk, asked, quotas, inputs.ceiling)
+        text = f"the pods cannot be read: {error}"
+    return known.remember(BufferPlan(buffer, Unresolved(BufferReason.RESOLUTION_FAILED, text)))
+
+
+def _lives_on(snapshot: Snapshot, known: KnownBuffer, row: int, memory: PlanMemory) -> bool:
+    """Say whether the newest live pod is as it was."""
+    if known.row == row and known.facts_version == memory.facts_version:
+        return True
+    if (known.row == NO_ROW) != (row == NO_ROW) or known.live != _live_facts(snapshot, row):
+        return False
+    known.row, known.facts_version = row, memory.facts_version
+    return True
+
+
+def _live_facts(snapshot: Snapshot, row: int) -> tuple[object, ...]:
+    if row == NO_ROW:
+        return ()
+    kinds = snapshot.kinds
+    constraints = snapshot.constraints[int(kinds.constraint_id[row])]
+    return constraints, kinds.requests[row].tobytes(), snapshot.resources, kinds.unoffered[row], kinds.labels[row]
+
+
+def _size_buffer(
+    snapshot: Snapshot, known: KnownBuffer, row: int, inputs: BufferInputs, *, refuses_hosts: bool
+) -> BufferPlan:
+    """Return chunk, placeholder and size of a buffer whose reference was found.
+
+    Raises:
+        ValueError: when one of them cannot be had.
+    """
+    buffer, (found, ranges) = known.buffer, known.source
+    template, generation, replicas = None, None, None
+    if isinstance(found, PodTemplateObject):
+        template, generation = found.metadata.name, found.metadata.generation or 0
+        own = found.template or wire.PodTemplate()
+        labels = (own.metadata.labels if own.metadata is not None else None) or {}
+        chunk = chunk_of_template(own.spec or NO_SPEC, labels, ranges, inputs.default_class)
+    else:
+        chunk = _chunk_of_target(snapshot, known, row, inputs)
+        replicas = found.replicas if row == NO_ROW or found.observed is None else found.observed
+    if refuses_hosts and requires_host(chunk.constraints):
+        raise InvalidSize(HOST_REFUSED)
+    shape = shape_of(
+        buffer,
+        known.workload,
+        chunk,
+        snapshot.namespaces,
+        unbound_scheduler=inputs.unbound_scheduler,
+        yields_to_markers=inputs.yields_to_markers,
+    )
+    asked = size_of(buffer.spec, chunk.thousandths, replicas)
     return BufferPlan(
         buffer,
         asked=asked,
-        replicas=replicas,
-        limits=limits,
         chunk=chunk,
         shape=shape,
-        template=found.template,
-        template_generation=found.template_generation,
+        template=template,
+        template_generation=generation,
     )
 
 
-def _chunk_and_shape(
-    snapshot: Snapshot, buffer: CapacityBuffer, inputs: BufferInputs, found: _Resolved
-) -> tuple[Chunk, Shape]:
-    """Return chunk and placeholder of a buffer, from memory where nothing has changed."""
+def _chunk_of_target(snapshot: Snapshot, known: KnownBuffer, row: int, inputs: BufferInputs) -> Chunk:
+    """Return a chunk like the newest live pod, else like the template.
 
-    def make() -> tuple[Chunk, Shape]:
-        chunk = found.make()
-        return chunk, shape_of(
-            buffer,
-            found.workload,
-            chunk,
-            snapshot.namespaces,
-            unbound_scheduler=inputs.unbound_scheduler,
-            yields_to_markers=inputs.yields_to_markers,
-        )
-
-    source = (found.workload, snapshot.namespaces, inputs.unbound_scheduler, inputs.yields_to_markers, *found.source)
-    return inputs.memory.recall(buffer.uid, source, make)
+    Raises:
+        ValueError: when there is neither, or the template cannot be read.
+    """
+    target, ranges = known.source
+    if row != NO_ROW:
+        return chunk_of_live(snapshot, row, target.spec, target.labels, inputs.default_class)
+    if target.spec is None:
+        raise InvalidSize(f"{known.workload} has no live pod, and its kind has no template that is known")
+    return chunk_of_template(target.spec, target.labels, ranges, inputs.default_class)
 
 
 def _without_chunk(buffer: CapacityBuffer, found: Unresolved | None, inputs: BufferInputs) -> BufferPlan:
+    if found is None and buffer.spec.pod_template_ref is not None:
+        text = f"there is no PodTemplate {buffer.namespace}/{buffer.spec.pod_template_ref.name}"
+        found = Unresolved(BufferReason.POD_TEMPLATE_NOT_FOUND, text)
     is_absence = found is not None and found.reason is not BufferReason.RESOLUTION_FAILED
     if found is None or (is_absence and inputs.missing_seconds(buffer) < MISSING_SECONDS):
         return BufferPlan(buffer, is_waiting=True)
     return BufferPlan(buffer, found)
 
 
-def _resolve(
-    snapshot: Snapshot, buffer: CapacityBuffer, inputs: BufferInputs, live: Mapping[Workload, int]
-) -> _Resolved | Unresolved | None:
-    if buffer.spec.pod_template_ref is not None:
-        return _of_template(buffer, buffer.spec.pod_template_ref.name, inputs)
-    workload = target_workload(buffer)
-    if workload is None:
-        text = "neither spec.podTemplateRef nor spec.scalableRef is set"
-        return Unresolved(BufferReason.RESOLUTION_FAILED, text)
-    target = inputs.targets(buffer)
-    if target is None or isinstance(target, Unresolved):
-        return target
-    row, template = live.get(workload), target.spec
-    if row is not None:
-        kinds = snapshot.kinds
-        live_source = (kinds.requests[row].tobytes(), snapshot.resources, kinds.unoffered[row], kinds.labels[row])
-        constraints = snapshot.constraints[int(kinds.constraint_id[row])]
-        return _Resolved(
-            (template, target.labels, constraints, *live_source),
-            lambda: chunk_of_live(snapshot, row, template, target.labels),
-            workload,
-            target.replicas,
-        )
-    if template is None:
-        text = f"{workload} has no live pod, and its kind has no template that is known"
-        return Unresolved(BufferReason.RESOLUTION_FAILED, text)
-    ranges = tuple(inputs.ranges(buffer.namespace))
-    source = (template, target.labels, *ranges)
-    return _Resolved(source, lambda: chunk_of_template(template, target.labels, ranges), workload, target.replicas)
-
-
-def _of_template(buffer: CapacityBuffer, name: str, inputs: BufferInputs) -> _Resolved | Unresolved:
-    found = inputs.templates(buffer.namespace, name)
-    if found is None:
-        text = f"there is no PodTemplate {buffer.namespace}/{name}"
-        return Unresolved(BufferReason.POD_TEMPLATE_NOT_FOUND, text)
-    own = found.template or wire.PodTemplate()
-    labels = (own.metadata.labels if own.metadata is not None else None) or {}
-    ranges = tuple(inputs.ranges(buffer.namespace))
-    return _Resolved(
-        (own, *ranges),
-        lambda: chunk_of_template(own.spec or NO_SPEC, labels, ranges),
-        template=name,
-        template_generation=found.metadata.generation or 0,
-    )
+def _set_bounds(known: KnownBuffer, plan: BufferPlan, quotas: QuotaLedger, ceiling: CeilingLedger) -> None:
+    """Cut a size to what quotas, the ceiling and our own bound leave; an equal result stays the same object."""
+    if plan.chunk is None:
+        known.bounded = known.bounded_of = plan
+        return
+    replicas, limits = _apply_bounds(known.namespace, plan.chunk, plan.asked, quotas, ceiling)
+    before = known.bounded
+    if before is not None and known.bounded_of is plan and (before.replicas, before.limits) == (replicas, limits):
+        return
+    parts = ((plan.shape, replicas),) if plan.shape is not None and replicas else ()
+    known.bounded, known.bounded_of = replace(plan, replicas=replicas, limits=limits, parts=parts), plan
 
 
 def _apply_bounds(
     namespace: str, chunk: Chunk, asked: int, quotas: QuotaLedger, ceiling: CeilingLedger
 ) -> tuple[int, tuple[str, ...]]:
-    """Return what quotas, the ceiling and our own bound leave of a size, and what has cut it."""
-    requests, is_bounded = chunk.thousandths, namespace in quotas
+    """Return what is left of a size, and what has cut it."""
+    is_bounded = namespace in quotas
     if not is_bounded and not ceiling.ceiling and asked <= MOST_CHUNKS:
         return asked, ()
-    by_quotas, quota_names = quotas.count_allowed(namespace, chunk.spec, requests, asked)
-    by_ceiling, bounds = ceiling.count_allowed(namespace, requests, asked)
+    requests, usage = chunk.thousandths, chunk.usage
+    counting = quotas.matching(namespace, chunk.spec, requests) if is_bounded else []
+    bounds = ceiling.bounds_of(requests)
+    by_quotas, quota_names = count_allowed(counting, usage, asked)
+    by_ceiling, bound_names = ceiling.count_allowed(namespace, bounds, asked)
     replicas = min(by_quotas, by_ceiling, MOST_CHUNKS, asked)
+    take(counting, usage, replicas)
+    ceiling.take(namespace, bounds, replicas)
+    if replicas == asked:
+        return replicas, ()
     limits = []
     if quota_names:
         limits.append(f"quotas: {', '.join(quota_names)}")
-    if bounds:
-        limits.append(f"capacityBuffers.ceiling: {', '.join(bounds)}")
+    if bound_names:
+        limits.append(f"capacityBuffers.ceiling: {', '.join(bound_names)}")
     if asked > MOST_CHUNKS:
         limits.append(f"resource-slack: {MOST_CHUNKS} chunks a buffer at most")
-    if is_bounded:
-        quotas.take(namespace, chunk.spec, requests, replicas)
-    ceiling.take(namespace, requests, replicas)
     return replicas, tuple(limits)
+
+
+def _divide(snapshot: Snapshot, known: KnownBuffer, place: int, inputs: BufferInputs) -> None:
+    """Divide chunks among zones, for their pods must spread over these."""
+    plan = known.plan
+    if plan.chunk is None or plan.shape is None or not plan.replicas:
+        return
+    kinds = inputs.memory.live.rows_of(place)
+    standing = partial(inputs.standing, known.buffer)
+    zones, uid = inputs.memory.zones, known.buffer.uid
+    parts = zones.divide(snapshot, uid, plan.chunk, plan.shape, plan.replicas, kinds, standing)
+    if parts != plan.parts:
+        known.bounded = replace(plan, parts=parts)

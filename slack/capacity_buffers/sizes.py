@@ -46,8 +46,9 @@ def chunks_within(limits: Quantities, requests: Mapping[str, int]) -> int:
             limit = manifest_thousandths(quantity)
         except QuantityError as error:
             raise InvalidSize(f"spec.limits.{resource}: {error}") from None
-        if limit >= 0:
-            fits.append(limit // requested)
+        most = limit // requested if limit >= 0 else -(-limit // requested)  # cut towards 0, as in Go
+        if most >= 0:
+            fits.append(most)
     if not fits:
         named = ", ".join(sorted(limits)) or "nothing"
         raise InvalidSize(f"spec.limits: a chunk requests none of these resources: {named}")

@@ -9,6 +9,7 @@ import msgspec
 from slack.capacity_buffers.api import CapacityBuffer, PodTemplateObject, ScaledTarget
 from slack.capacity_buffers.ceiling import NO_CEILING, BufferCeiling, CeilingLedger, ChunkPrices
 from slack.capacity_buffers.plan import MISSING_SECONDS, BufferInputs, Unresolved
+from slack.capacity_buffers.plan_memory import PlanMemory
 from slack.cluster import wire
 from slack.cluster.hold import UNBOUND_SCHEDULER
 
@@ -57,6 +58,8 @@ def inputs(
     prices: ChunkPrices | None = None,
     ranges: Sequence[wire.LimitRange] = (),
     missing_seconds: float = MISSING_SECONDS,
+    memory: PlanMemory | None = None,
+    **further: Any,
 ) -> BufferInputs:
     """Return what plans are made from; targets by the buffer's `namespace/name`."""
     by_name = {(own.metadata.namespace or "", own.metadata.name): own for own in templates}
@@ -68,4 +71,6 @@ def inputs(
         ceiling=CeilingLedger(ceiling, prices or ChunkPrices()),
         unbound_scheduler=UNBOUND_SCHEDULER,
         missing_seconds=lambda _: missing_seconds,
+        memory=memory or PlanMemory(),
+        **further,
     )

@@ -72,15 +72,18 @@ def test_a_ceiling_that_cannot_be_used_is_refused(document: Any, complaint: str)
 def test_a_ceiling_allows_what_is_left_of_it(
     ceiling: BufferCeiling, prices: ChunkPrices, allowed: int, named: tuple[str, ...]
 ) -> None:
-    assert CeilingLedger(ceiling, prices).count_allowed("shop", CHUNK, 50) == (allowed, named)
+    ledger = CeilingLedger(ceiling, prices)
+
+    assert ledger.count_allowed("shop", ledger.bounds_of(CHUNK), 50) == (allowed, named)
 
 
 def test_a_namespace_gets_its_share_and_the_others_what_is_left() -> None:
     ledger = CeilingLedger(BufferCeiling(cpu=4000, namespace_share=0.5))
+    bounds = ledger.bounds_of(CHUNK)
     for namespace, expected in (("a", 4), ("a", 0), ("b", 3), ("c", 1)):
-        count, _ = ledger.count_allowed(namespace, CHUNK, 3 if namespace == "b" else 10)
+        count, _ = ledger.count_allowed(namespace, bounds, 3 if namespace == "b" else 10)
         assert count == expected, namespace
-        ledger.take(namespace, CHUNK, count)
+        ledger.take(namespace, bounds, count)
 
 
 def test_room_costs_what_the_nodes_of_the_cluster_cost() -> None:

@@ -10,9 +10,10 @@ from slack.capacity_buffers.api import BufferReason, CapacityBuffer, ScaledTarge
 from slack.capacity_buffers.ceiling import BufferCeiling
 from slack.capacity_buffers.plan import MOST_CHUNKS, BufferInputs, BufferPlan, Unresolved, plan_buffers
 from slack.cluster import wire
-from slack.cluster.labels import HOSTNAME
+from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL, ZONE
 from slack.cluster.snapshot import Snapshot
 from tests.capacity_buffers.scenes import buffer, inputs, pod_spec, quota, template
+from tests.cases import run_for_each
 from tests.cluster.build import columns_of, node, pod
 from tests.planner.scenes import snapshot_of
 
@@ -133,6 +134,58 @@ def test_pods_that_avoid_one_another_have_chunks_that_avoid_them_and_one_another
     assert plan.shape is not None
     assert plan.shape.reserved_for == "shop/deploy/web"
     assert plan.shape.anti_affinity.count(HOSTNAME) == 2
+
+
+ZONED = [node(f"n{i}", cpu="8", memory="32Gi", labels={ZONE: f"z{i % 3}"}) for i in range(3)]
+OVER_ZONES: dict[str, Any] = {
+    "topologyKey": ZONE,
+    "maxSkew": 1,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+def test_chunks_that_must_spread_over_zones_are_divided_where_the_next_pods_go() -> None:
+    target = ScaledTarget(2, pod_spec(topologySpreadConstraints=[OVER_ZONES]), {"app": "web"})
+    live = [_web(name, "500m", NEWEST, topologySpreadConstraints=[OVER_ZONES]) for name in ("a", "b")]
+    columns = columns_of(*ZONED, *live)
+    columns.dates_pods = True
+    columns.require_labels([ZONE])
+
+    plan = _plan(buffer(**WEB, replicas=4), inputs(targets={"shop/cb": target}), columns.snapshot(1_800_000_000.0))
+
+    zones = {dict(shape.node_selector)[ZONE]: count for shape, count in plan.parts}
+    assert zones == {"z0": 2, "z2": 2}, "two pods are in z1"
+    assert {shape.topology_spread for shape, _ in plan.parts} == {""}
+
+
+def test_chunks_stay_in_the_zones_where_they_are() -> None:
+    target = ScaledTarget(2, pod_spec(topologySpreadConstraints=[OVER_ZONES]), {"app": "web"})
+    found = inputs(targets={"shop/cb": target}, standing=lambda _, shape: dict(shape.node_selector)[ZONE] == "z2")
+
+    plan = _plan(buffer(**WEB, replicas=1), found, snapshot_of(*ZONED))
+
+    assert [dict(shape.node_selector)[ZONE] for shape, _ in plan.parts] == ["z2"]
+
+
+@run_for_each(
+    ("pods", "made_by_karpenter", "refused"),
+    [
+        ({"nodeSelector": {HOSTNAME: "n1"}}, True, True),
+        ({"nodeSelector": {HOSTNAME: "n1"}}, False, False),
+        ({"nodeSelector": {"pool": "a"}}, True, False),
+    ],
+)
+def test_karpenter_keeps_no_node_for_pods_that_name_a_host(pods: Any, made_by_karpenter: bool, refused: bool) -> None:
+    labels = {KARPENTER_NODE_POOL: "default"} if made_by_karpenter else {}
+    snapshot = snapshot_of(node("n1", cpu="8", memory="32Gi", labels=labels), labels=(KARPENTER_NODE_POOL,))
+
+    plan = _plan(buffer(**CHUNK, replicas=2), inputs([template(**pods)]), snapshot)
+
+    assert plan.replicas == (0 if refused else 2)
+    if refused:
+        assert plan.problem is not None
+        assert "requires kubernetes.io/hostname: Karpenter brings no node" in plan.problem.message
 
 
 def test_buffers_share_quotas_by_age_and_then_by_name() -> None:

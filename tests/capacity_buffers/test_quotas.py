@@ -4,12 +4,19 @@ from typing import Any
 
 import msgspec
 
-from slack.capacity_buffers.quotas import QuotaLedger
+from slack.capacity_buffers.quotas import QuotaLedger, count_allowed, quota_usage, take
 from slack.capacity_buffers.sizes import LARGEST_COUNT
 from tests.capacity_buffers.scenes import pod_spec, quota
 from tests.cases import run_for_each
 
 CHUNK = {"cpu": 500, "memory": (1 << 30) * 1000, "nvidia.com/gpu": 1000}
+
+
+def _allowed(
+    ledger: QuotaLedger, count: int, namespace: str = "shop", spec: Any = None, requests: Any = None
+) -> tuple[int, tuple[str, ...]]:
+    chunk = CHUNK if requests is None else requests
+    return count_allowed(ledger.matching(namespace, spec or pod_spec(), chunk), quota_usage(chunk), count)
 
 
 @run_for_each(
@@ -30,7 +37,7 @@ CHUNK = {"cpu": 500, "memory": (1 << 30) * 1000, "nvidia.com/gpu": 1000}
     ],
 )
 def test_a_quota_allows_what_it_has_left(hard: Any, used: Any, allowed: int) -> None:
-    fewer, names = QuotaLedger.of([quota(hard, used)]).count_allowed("shop", pod_spec(), CHUNK, 50)
+    fewer, names = _allowed(QuotaLedger.of([quota(hard, used)]), 50)
 
     assert (fewer, names) == (allowed, ("q",) if allowed < 50 else ())
 
@@ -43,6 +50,20 @@ def _scoped(scope: str, operator: str = "Exists", values: Any = None) -> Any:
 AFFINE = {
     "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "namespaces": ["other"]}]
+    }
+}
+OWN_NAMESPACE = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "namespaces": [], "labelSelector": {"matchLabels": {"namespaces": "x"}}}
+        ]
+    }
+}
+WEIGHTED = {
+    "podAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "namespaceSelector": {}}}
+        ]
     }
 }
 
@@ -67,36 +88,38 @@ AFFINE = {
         (_scoped("PriorityClass", "DoesNotExist"), {"priorityClassName": "low"}, CHUNK, False),
         ({"scopes": ["CrossNamespacePodAffinity"]}, {"affinity": AFFINE}, CHUNK, True),
         ({"scopes": ["CrossNamespacePodAffinity"]}, {}, CHUNK, False),
+        ({"scopes": ["CrossNamespacePodAffinity"]}, {"affinity": OWN_NAMESPACE}, CHUNK, False),
+        ({"scopes": ["CrossNamespacePodAffinity"]}, {"affinity": WEIGHTED}, CHUNK, True),
         ({"scopes": ["VolumeAttributesClass"]}, {}, CHUNK, False),
     ],
 )
 def test_a_quota_counts_within_its_scopes(scopes: Any, fields: Any, requests: Any, counts: bool) -> None:
     ledger = QuotaLedger.of([quota({"pods": "2"}, **scopes)])
 
-    assert ledger.count_allowed("shop", pod_spec(**fields), requests, 5)[0] == (2 if counts else 5)
+    assert _allowed(ledger, 5, spec=pod_spec(**fields), requests=requests)[0] == (2 if counts else 5)
 
 
 def test_earlier_buffers_of_a_namespace_leave_less() -> None:
     ledger = QuotaLedger.of([quota({"requests.cpu": "10"}), quota({"pods": "18"}, name="p")])
 
-    assert ledger.count_allowed("shop", pod_spec(), CHUNK, 15) == (15, ())
-    ledger.take("shop", pod_spec(), CHUNK, 15)
-    assert ledger.count_allowed("shop", pod_spec(), CHUNK, 15) == (3, ("p", "q"))
-    assert ledger.count_allowed("other", pod_spec(), CHUNK, 15) == (15, ())
+    assert _allowed(ledger, 15) == (15, ())
+    take(ledger.matching("shop", pod_spec(), CHUNK), quota_usage(CHUNK), 15)
+    assert _allowed(ledger, 15) == (3, ("p", "q"))
+    assert _allowed(ledger, 15, "other") == (15, ())
 
 
 def test_each_quota_that_allows_fewer_is_named() -> None:
     ledger = QuotaLedger.of([quota({"requests.cpu": "1"}, name="b"), quota({"pods": "3"}, name="a")])
 
-    assert ledger.count_allowed("shop", pod_spec(), CHUNK, 5) == (2, ("a", "b"))
+    assert _allowed(ledger, 5) == (2, ("a", "b"))
 
 
 def test_a_quota_that_was_not_counted_yet_is_taken_by_its_spec() -> None:
     fresh = quota({"pods": "2"})
     fresh = msgspec.structs.replace(fresh, status=None)
 
-    assert QuotaLedger.of([fresh]).count_allowed("shop", pod_spec(), CHUNK, 5)[0] == 2
+    assert _allowed(QuotaLedger.of([fresh]), 5)[0] == 2
 
 
 def test_without_a_quota_nothing_is_cut() -> None:
-    assert QuotaLedger.of([]).count_allowed("shop", pod_spec(), CHUNK, LARGEST_COUNT) == (LARGEST_COUNT, ())
+    assert _allowed(QuotaLedger.of([]), LARGEST_COUNT) == (LARGEST_COUNT, ())

@@ -16,21 +16,17 @@ from slack.capacity_buffers.api import (
     CONFLICT,
     KIND,
     NO_CONFLICT,
-    BufferCondition,
     CapacityBuffer,
     PodTemplateObject,
     Serve,
 )
 from slack.capacity_buffers.ceiling import NO_CEILING, BufferCeiling, CeilingLedger, chunk_prices
-from slack.capacity_buffers.chunks import could_hold
-from slack.capacity_buffers.conditions import Fit, Steadiness, buffer_conditions, status_document, was_provisioning
-from slack.capacity_buffers.feasibility import Outlook, standing_refusal, why_infeasible
-from slack.capacity_buffers.objects import buffer_set, buffer_set_name
-from slack.capacity_buffers.plan import MISSING_SECONDS, BufferInputs, BufferPlan, PlanMemory, plan_buffers
+from slack.capacity_buffers.objects import buffer_set_name
+from slack.capacity_buffers.plan import MISSING_SECONDS, BufferInputs, BufferPlan, plan_buffers
+from slack.capacity_buffers.plan_memory import PlanMemory
 from slack.capacity_buffers.probing import PROBE_NAME, BufferServer, ServerFinding, rivals, serves, status_managers
-from slack.cluster.class_index import ClassIndex
 from slack.cluster.hold import UNBOUND_SCHEDULER
-from slack.cluster.labels import FIELD_MANAGER, LABEL_BUFFER, PRIORITY_CLASS
+from slack.cluster.labels import FIELD_MANAGER, KARPENTER_NODE_POOL, PRIORITY_CLASS
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.wire import OwnReplicaSet
 from slack.kube.connection import Connection
@@ -45,6 +41,8 @@ from slack.process.outages import Outages
 from slack.schema.conditions import StatusCondition
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
+from slack_operator.capacity_buffers.buffer_sets import BufferSets
+from slack_operator.capacity_buffers.buffer_telling import BufferTelling
 from slack_operator.capacity_buffers.buffer_watches import BufferWatches
 from slack_operator.capacity_buffers.buffer_writer import BufferSet, BufferWriter
 from slack_operator.capacity_buffers.object_store import ObjectStore
@@ -67,8 +65,6 @@ GATHER_SECONDS = 0.1
 LIMIT_SECONDS = 180.0
 """Without a turn that ended the thread counts as stuck."""
 MOST_NAMED = 5
-LONE_SECONDS = 30.0
-"""So long a chunk that no node could hold waits for an autoscaler that is not recognised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,24 +155,19 @@ class BufferServing:
 
     def _begin_memory(self) -> None:
         """Begin with no memory of earlier turns."""
-        self._steady = Steadiness()
+        options = self._options
+        self._made = BufferSets(
+            namespace=options.namespace, image=options.image, user=options.user, extras=options.extras
+        )
+        self._told = BufferTelling(self._writer, recognised=self._recognised, wall=self._wall)
         self._missing_since: dict[str, float] = {}
         """By uid: since when its reference has not been found."""
-        self._short_since: dict[str, float] = {}
-        """By uid: since when not all chunks fit."""
-        self._refused_since: dict[str, float] = {}
-        """By ReplicaSet: since when the autoscaler's last word was a refusal, Unix seconds."""
+        self._unrivalled: dict[str, CapacityBuffer] = {}
+        """By uid: buffers whose status nobody else has written since we have."""
         self._conflicts: dict[str, str] = {}
         """By uid of buffers that are left to others: who they are."""
         self._told_finding: ServerFinding | None = None
         self._told_conflicts: frozenset[str] = frozenset()
-        self._manifests: dict[str, tuple[Shape, str, dict[str, Any]]] = {}
-        """By uid: what a ReplicaSet was made of, and the ReplicaSet."""
-        self._wanted: Mapping[str, BufferSet] = {}
-        self._told_at: dict[str, float] = {}
-        """By uid: when this process last wrote its status, Unix seconds."""
-        self._said: dict[str, bool] = {}
-        """By uid: whether `Provisioning` was last True."""
         self._answers, self._forgiven_at = 0, 0.0
         """How many answers of the probe were seen, and when the last was, Unix seconds: conflicts before are past."""
         self._memory = PlanMemory()
@@ -308,18 +299,23 @@ class BufferServing:
         """Plan for all buffers that are ours, and write what differs; return the seconds until something is due."""
         mine = self._mine()
         again = self._targets.refresh(mine, now)
-        plans = plan_buffers(seen.snapshot, mine, self._inputs(seen, mine, now))
-        self._forget({plan.buffer.uid for plan in plans})
-        present = self._sets()
-        wanted = self._wanted_sets(plans, present, self._owner(seen))
+        present, owner = self._sets(), self._owner(seen)
+        plans = plan_buffers(seen.snapshot, mine, self._inputs(seen, mine, present, now))
+        self._view.buffer_labels = _labels_of(plans)
+        wanted = self._made.list_wanted(plans, present, owner)
+        self._forget({plan.buffer.uid for plan in plans}, wanted, present)
         self._telling.look_at_buffers({name: own.replicas for name, own in wanted.items()})
         self._writer.carry_out(present, wanted)
         held = Counter(pod.replica_set for pod in seen.snapshot.placeholders if pod.is_held)
-        rows = [self._tell(plan, seen, held, api, now) for plan in plans if not plan.is_waiting]
+        rows = [
+            self._told.tell(plan, self._made.of(plan, owner) if plan.parts else (), seen, held, api, now)
+            for plan in plans
+            if not plan.is_waiting
+        ]
         self._tell_conflicts(api)
         self._report(rows)
         absent = [MISSING_SECONDS - (now - at) for at in self._missing_since.values() if now - at < MISSING_SECONDS]
-        waits = [again, self._steady.due_in(now), min(absent, default=None), 1.0 if self._writer.is_behind else None]
+        waits = [again, self._told.due_in(now), min(absent, default=None), 1.0 if self._writer.is_behind else None]
         return max(min((wait for wait in waits if wait is not None), default=REST_SECONDS), GATHER_SECONDS)
 
     def _mine(self) -> list[CapacityBuffer]:
@@ -333,30 +329,33 @@ class BufferServing:
             if not serves(self._options.serve, self._probe.finding.server, own.strategy):
                 continue
             uids.add(own.uid)
+            if self._unrivalled.get(own.uid) is own:  # whoever writes makes it another object
+                found.append(own)
+                continue
             if own.uid not in self._conflicts and (others := self._rivals(own)):
                 self._conflicts[own.uid] = others
                 self._tell_conflict(own, others)
             if own.uid not in self._conflicts:
+                self._unrivalled[own.uid] = own
                 found.append(own)
         self._conflicts = {uid: who for uid, who in self._conflicts.items() if uid in uids}
         return found
 
     def _rivals(self, own: CapacityBuffer) -> str:
         """Name those who have written a status since we have; '' where nobody has, or we never have."""
-        written = status_managers(own).get(FIELD_MANAGER) or self._told_at.get(own.uid)
+        written = status_managers(own).get(FIELD_MANAGER) or self._told.told_at.get(own.uid)
         return "" if written is None else ", ".join(rivals(own, max(written, self._forgiven_at)))
 
-    def _forget(self, uids: Collection[str]) -> None:
+    def _forget(self, uids: Collection[str], wanted: Mapping[str, BufferSet], present: Mapping[str, Any]) -> None:
         """Forget buffers that are no more, or not ours any more."""
-        self._steady.keep_only(uids)
-        self._memory.keep_only(uids)
-        self._short_since = {uid: at for uid, at in self._short_since.items() if uid in uids}
-        self._said = {uid: said for uid, said in self._said.items() if uid in uids}
-        self._told_at = {uid: at for uid, at in self._told_at.items() if uid in uids or uid in self._conflicts}
-        self._manifests = {uid: found for uid, found in self._manifests.items() if uid in uids}
-        self._writer.keep_only({*uids, *self._sets(), *(own.name for own in self._wanted.values())})
+        self._told.keep_only(uids, self._conflicts)
+        self._made.keep_only(uids)
+        self._unrivalled = {uid: own for uid, own in self._unrivalled.items() if uid in uids}
+        self._writer.keep_only({*uids, *present, *wanted})
 
-    def _inputs(self, seen: Observation, mine: Sequence[CapacityBuffer], now: float) -> BufferInputs:
+    def _inputs(
+        self, seen: Observation, mine: Sequence[CapacityBuffer], present: Mapping[str, OwnReplicaSet], now: float
+    ) -> BufferInputs:
         options, namespaces = self._options, sorted({own.namespace for own in mine})
         with self._view.lock:
             quotas = self._view.quotas.of(namespaces)
@@ -368,6 +367,10 @@ class BufferServing:
             still[own.uid] = before.get(own.uid, now)
             return now - still[own.uid]
 
+        def standing(own: CapacityBuffer, shape: Shape) -> int:
+            there = present.get(buffer_set_name(own.namespace, own.metadata.name, own.uid, shape))
+            return 0 if there is None else replicas_of(there)
+
         prices = chunk_prices(seen.snapshot, options.prices) if options.ceiling.per_hour is not None else None
         ledger = CeilingLedger(options.ceiling) if prices is None else CeilingLedger(options.ceiling, prices)
         return BufferInputs(
@@ -378,98 +381,11 @@ class BufferServing:
             ceiling=ledger,
             unbound_scheduler=options.unbound_scheduler,
             yields_to_markers=options.yields_to_markers,
+            default_class=_default_class(seen),
             missing_seconds=missing_seconds,
+            standing=standing,
             memory=self._memory,
         )
-
-    def _wanted_sets(
-        self, plans: Sequence[BufferPlan], present: Mapping[str, OwnReplicaSet], owner: Mapping[str, Any] | None
-    ) -> Mapping[str, BufferSet]:
-        """Return the ReplicaSets that should be there, by name; those of buffers that wait stay as they are."""
-        waiting = {plan.buffer.uid for plan in plans if plan.is_waiting}
-        found = {}
-        for plan in plans:
-            if plan.shape is not None and plan.replicas > 0:
-                own = BufferSet(self._manifest(plan, plan.shape, owner), plan.replicas)
-                found[own.name] = own
-        for name, there in present.items():
-            if there.metadata.label(LABEL_BUFFER) in waiting:
-                found[name] = BufferSet.as_found(name, there)
-        self._wanted = found
-        return found
-
-    def _manifest(self, plan: BufferPlan, shape: Shape, owner: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the ReplicaSet of a plan; to make one takes a while, and it seldom changes."""
-        own, options = plan.buffer, self._options
-        owner_uid = "" if owner is None else str(owner["uid"])
-        known = self._manifests.get(own.uid)
-        if known is None or known[:2] != (shape, owner_uid):
-            manifest = buffer_set(
-                own.name,
-                own.uid,
-                shape,
-                namespace=options.namespace,
-                owner=owner,
-                image=options.image,
-                user=options.user,
-                extras=options.extras,
-            )
-            known = self._manifests[own.uid] = (shape, owner_uid, manifest)
-        return known[2]
-
-    def _tell(
-        self, plan: BufferPlan, seen: Observation, held: Mapping[str, int], api: BufferApi, now: float
-    ) -> Mapping[str, Any]:
-        """Write a buffer's status where it says something else; return its row of the report."""
-        own, uid = plan.buffer, plan.buffer.uid
-        fit = self._fit(plan, seen, held, now)
-        fits = 0 < plan.replicas <= fit.fitting
-        was_true = was_provisioning(own.status) if uid not in self._said else self._said[uid]
-        steady = self._steady.is_true(uid, fits=fits, was_true=was_true, now=now)
-        self._said[uid] = steady
-        conditions = buffer_conditions(plan, fit, steady=steady)
-        stamped = with_times(conditions, own.status or {}, rfc3339(self._wall()), own.metadata.generation or 0)
-        if self._writer.tell(own, api.api_version, status_document(plan, fit, stamped, api.fields)):
-            self._told_at[uid] = self._wall()
-        provisioning = next(each for each in conditions if each.type == BufferCondition.PROVISIONING)
-        return {
-            "name": own.name,
-            "replicas": plan.replicas,
-            "asked": plan.asked,
-            "fitting": min(fit.fitting, plan.replicas),
-            "reason": provisioning.reason,
-            "message": provisioning.message,
-            "limits": list(plan.limits),
-        }
-
-    def _fit(self, plan: BufferPlan, seen: Observation, held: Mapping[str, int], now: float) -> Fit:
-        """Count the chunks that fit, and say what stands against the others."""
-        uid = plan.buffer.uid
-        if plan.shape is None or plan.replicas == 0:
-            self._short_since.pop(uid, None)
-            return Fit(0)
-        name = buffer_set_name(plan.buffer.namespace, plan.buffer.metadata.name, uid, plan.shape)
-        fitting = held.get(name, 0)
-        if fitting >= plan.replicas:
-            self._short_since.pop(uid, None)
-            self._refused_since.pop(name, None)
-            return Fit(fitting)
-        waited = now - self._short_since.setdefault(uid, now)
-        events = [event for event in seen.buffer_events if event.replica_set == name]
-        if (refusal := standing_refusal(events)) is None:
-            self._refused_since.pop(name, None)
-        else:
-            self._refused_since.setdefault(name, refusal.seen_seconds)
-        recognition = self._recognised()
-        is_alone = recognition is not None and recognition.autoscaler is None and bool(recognition.note)
-        absent = is_alone and waited >= LONE_SECONDS
-        if refusal is None and not absent:
-            return Fit(fitting)
-        snapshot = seen.snapshot
-        reach = ClassIndex(snapshot.node_classes).admitted(plan.shape.constraints)
-        could_fit = could_hold(snapshot, dict(plan.shape.requests), reach)
-        outlook = Outlook(could_fit, absent, events, self._refused_since.get(name))
-        return Fit(fitting, why_infeasible(outlook, self._wall()))
 
     def _tell_finding(self) -> None:
         """Say in one Event, on the probe, who serves."""
@@ -517,3 +433,15 @@ class BufferServing:
         wanted, fitting = (sum(row[name] for row in rows) for name in ("replicas", "fitting"))
         self.report = ServingReport(self._probe.finding, states, wanted, fitting, tuple(rows), self._writer.writes)
         self._on_report(self.report)
+
+
+def _labels_of(plans: Sequence[BufferPlan]) -> frozenset[str]:
+    """Return the labels of nodes that plans look at: Karpenter's, and those over which chunks spread."""
+    spread = [each for plan in plans if plan.chunk is not None for each in plan.chunk.zone_spread]
+    return frozenset({KARPENTER_NODE_POOL, *(str(each.get("topologyKey")) for each in spread)})
+
+
+def _default_class(seen: Observation) -> str:
+    """Name the PriorityClass of pods that name none; '' where there is none."""
+    names = [own.metadata.name for own in seen.priority_classes.values() if own.global_default]
+    return min(names, default="")

@@ -38,7 +38,8 @@ class BufferSet:
     @property
     def name(self) -> str:
         """Return its name."""
-        return str(self.manifest["metadata"]["name"])
+        name: str = self.manifest["metadata"]["name"]
+        return name
 
     @classmethod
     def as_found(cls, name: str, found: OwnReplicaSet) -> "BufferSet":
@@ -61,6 +62,8 @@ class BufferWriter:
         self._left = MOST_WRITES
         self._written: dict[str, tuple[object, float]] = {}
         """By ReplicaSet or uid of a buffer: what was written last, and when."""
+        self._in_order: dict[str, tuple[OwnReplicaSet, BufferSet]] = {}
+        """By name: what is there as it should be, and what should."""
         self.is_behind = False
         """Whether there was more to write than a turn may."""
         self.writes = 0
@@ -81,11 +84,19 @@ class BufferWriter:
             if found.metadata.deletion_timestamp is None:
                 self._delete(name, found.metadata.uid or "")
         changes = []
+        in_order: dict[str, tuple[OwnReplicaSet, BufferSet]] = {}
         for name, own in wanted.items():
             there = present.get(name)
+            last = self._in_order.get(name)
+            if there is not None and last is not None and last[0] is there and last[1] is own:
+                in_order[name] = last
+                continue
             before = 0 if there is None else replicas_of(there)
             if there is None or before != own.replicas or _is_changed(there, own.manifest):
                 changes.append((own.replicas - before, name))
+            else:
+                in_order[name] = (there, own)
+        self._in_order = in_order
         for _, name in sorted(changes):
             self._apply(wanted[name])
 
@@ -108,6 +119,11 @@ class BufferWriter:
         body = {"metadata": {"uid": uid}, "status": status}
         mark = {**status, "conditions": [_plain(each) for each in status.get("conditions", ())]}
         return self._write(uid, mark, lambda: self._writer.merge_patch(path, body))
+
+    @staticmethod
+    def is_told(buffer: CapacityBuffer, status: Json) -> bool:
+        """Say whether a buffer was seen with this status."""
+        return says_same(buffer.status, status)
 
     def _write(self, key: str, mark: object, write: Callable[[], object]) -> bool:
         now = self._clock()

@@ -65,6 +65,8 @@ class Targets:
         self._connection = connection
         self._kinds = {**BUILT_IN_KINDS, **kinds}
         self._known: dict[Key, _Known] = {}
+        self._listed: list[CapacityBuffer] = []
+        """The buffers that were looked at last."""
         self._lock = threading.Lock()
 
     def of(self, buffer: CapacityBuffer) -> ScaledTarget | Unresolved | None:
@@ -91,14 +93,17 @@ class Targets:
 
     def refresh(self, buffers: Iterable[CapacityBuffer], now: float) -> float | None:
         """Read what is due, and forget what no buffer names; return the seconds until more is due, None for never."""
-        wanted = {
-            key
-            for own in buffers
-            if own.spec.scalable_ref is not None
-            and (key := _key(own.namespace, own.spec.scalable_ref))[:2] in self._kinds
-        }
+        listed = list(buffers)
         with self._lock:
-            self._known = {key: self._known.get(key) or _Known() for key in sorted(wanted)}
+            if listed != self._listed:
+                self._listed = listed
+                wanted = {
+                    key
+                    for own in listed
+                    if own.spec.scalable_ref is not None
+                    and (key := _key(own.namespace, own.spec.scalable_ref))[:2] in self._kinds
+                }
+                self._known = {key: self._known.get(key) or _Known() for key in sorted(wanted)}
             due = sorted((known.due, key) for key, known in self._known.items() if known.due <= now)[:MOST_READS]
             for _, key in due:
                 self._known[key].due = float("inf")  # before it is read: a change meanwhile makes it due again
@@ -145,11 +150,12 @@ def _key(namespace: str, reference: ScalableReference) -> Key:
 
 def _target(found: _Object) -> ScaledTarget:
     spec, template = found.spec, found.spec.template
+    observed = None
     if spec.parallelism is not None:
         replicas = spec.parallelism
     else:
-        asked = 1 if spec.replicas is None else spec.replicas
-        replicas = (found.status.replicas if found.status is not None else None) or asked
+        replicas = 1 if spec.replicas is None else spec.replicas
+        observed = found.status.replicas if found.status is not None else None
     labels = (template.metadata.labels if template is not None and template.metadata is not None else None) or {}
     own = None if template is None or template.spec is None else template.spec.detach()
-    return ScaledTarget(replicas, own, dict(labels))
+    return ScaledTarget(replicas, own, dict(labels), observed)

@@ -16,8 +16,11 @@ HOST_REFUSED = (
 
 def refuses_hosts(snapshot: Snapshot, policy: Policy) -> bool:
     """Tell whether an unbound placeholder of this policy may not name hosts: Karpenter has made a node here."""
-    if policy.form.may_name_hosts:
-        return False
+    return not policy.form.may_name_hosts and has_karpenter_nodes(snapshot)
+
+
+def has_karpenter_nodes(snapshot: Snapshot) -> bool:
+    """Tell whether Karpenter has made a node of this cluster."""
     return any(key == KARPENTER_NODE_POOL for each in snapshot.node_classes for key, _ in each.labels)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from slack.cluster.classes import admits
+from slack.cluster.classes import NodeClass, admits
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.snapshot import Snapshot
 from slack.planner.domain.membership import Domain
@@ -38,7 +38,9 @@ def divided_mirror(
     Returns:
         One for each zone, some of them with no placeholder.
     """
-    constraint = _widest(snapshot, domain, spread, mirror.shape)
+    classes = [snapshot.node_classes[c] for c in np.flatnonzero(domain.owned)]
+    classes += [template.node_class for template in domain.templates]
+    constraint = widest_spread(classes, spread, mirror.shape)
     if constraint is None:
         return (mirror,)
     key, max_skew, values = constraint
@@ -80,14 +82,18 @@ def shares(count: int, *, pods: Mapping[str, int], there: Mapping[str, int], max
     return found
 
 
-def _widest(
-    snapshot: Snapshot, domain: Domain, spread: Sequence[Mapping[str, Any]], shape: Shape
+def widest_spread(
+    classes: Iterable[NodeClass], spread: Sequence[Mapping[str, Any]], shape: Shape
 ) -> tuple[str, int, Sequence[str]] | None:
-    """Return key, greatest skew and values of the constraint that divides the nodes into most zones."""
+    """Return key, greatest skew and values of the constraint that divides nodes into most zones; None where none does.
+
+    Args:
+        classes: of the nodes that count.
+        spread: hard constraints of the workload.
+        shape: of one placeholder.
+    """
     if not spread:
         return None
-    classes = [snapshot.node_classes[c] for c in np.flatnonzero(domain.owned)]
-    classes += [template.node_class for template in domain.templates]
     labels = [dict(each.labels) for each in classes if admits(shape.constraints, each)]
     found: list[tuple[str, int, Sequence[str]]] = []
     for constraint in spread:

@@ -84,6 +84,7 @@ class BufferWorld(World):
         self.clock.now += seconds
         self.wall.now += seconds
         self.show()
+        self.view.require_labels((), ())
         self.serving.look(self.view.observe(self.wall()), (), ())
         self.serving.turn()
         self.controllers()
@@ -112,9 +113,9 @@ class BufferWorld(World):
         spec = {"provisioningStrategy": "buffer.x-k8s.io/active-capacity", **spec}
         self.api.put(path, {"metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}"}, "spec": spec})
 
-    def put_template(self, cpu: str = "1", name: str = "chunk") -> None:
+    def put_template(self, cpu: str = "1", name: str = "chunk", **spec: Any) -> None:
         container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-        template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+        template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **spec}}
         path = f"/api/v1/namespaces/shop/podtemplates/{name}"
         self.api.put(path, {"metadata": {"name": name, "namespace": "shop"}, "template": template})
 
@@ -257,6 +258,25 @@ def test_a_workload_gives_size_and_shape(monkeypatch: pytest.MonkeyPatch) -> Non
         world.step()
     assert world.of()["ReadyForProvisioning"] == ("False", "ScalableRefNotFound")
     assert not world.replicas()
+
+
+def test_a_workload_over_zones_has_chunks_in_each_and_one_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = BufferWorld(monkeypatch)
+    for number, own in enumerate(world.api.items("nodes").values()):
+        own["metadata"].setdefault("labels", {})["example.com/rack"] = f"r{number}"
+        world.api._bump(own)
+    constraint = {"topologyKey": "example.com/rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    world.put_template(topologySpreadConstraints=[{**constraint, "labelSelector": {"matchLabels": {"app": "chunk"}}}])
+    world.put_buffer(**CHUNK)
+    world.pass_probe()
+
+    assert sorted(world.replicas().values()) == [1, 1, 2]
+    assert world.of()["Provisioning"] == FITS
+    world.buffer()["spec"]["replicas"] = 1
+    for _ in range(4):
+        world.step()
+    assert list(world.replicas().values()) == [1]
+    assert world.buffer()["status"]["replicas"] == 1
 
 
 def test_a_buffer_that_another_server_writes_is_let_go_until_the_next_probe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,6 +145,8 @@ class ClusterView:
         self.sets: dict[str, wire.OwnReplicaSet] = {}
         self.buffer_sets: dict[str, wire.OwnReplicaSet] = {}
         """ReplicaSets of CapacityBuffers, which no policy's plan knows."""
+        self.buffer_labels: frozenset[str] = frozenset()
+        """Labels of nodes that CapacityBuffers ask for, beside those of their pods."""
         self.placeholders: dict[str, wire.Pod] = {}
         self.priority_classes: dict[str, wire.PriorityClass] = {}
         self.autoscaler_events = AutoscalerEvents()
@@ -180,7 +182,7 @@ class ClusterView:
     def require_labels(self, keys: Iterable[str], selectors: NodeSelectors) -> None:
         """Keep the labels of nodes that policies select by."""
         with self.lock:
-            self.columns.require_labels(keys, selectors)
+            self.columns.require_labels({*keys, *self.buffer_labels}, selectors)
 
     def node_count(self) -> int:
         """Return how many nodes there are."""
