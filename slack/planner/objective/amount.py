@@ -29,6 +29,8 @@ class SizingReason:
     late_today: int = 0
     """Pods of the last 24 hours that did not start at once."""
     started_today: int = 0
+    late_despite: float = 0.0
+    """Share of the late pods for which the amount was enough: they waited for a ceiling, a shape, a scheduler."""
     correction: float = 0.0
     """What is owed: late pods beyond those that the objective allows, in allowances of three days; below 0 what is put
     by of quiet times."""

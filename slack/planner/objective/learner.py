@@ -211,6 +211,7 @@ class Learner:
             pattern=PATTERNS[best].name,
             late_today=sum(late for _, _, late in self.tally.days),
             started_today=sum(started for _, started, _ in self.tally.days),
+            late_despite=self.tally.late_despite(),
             correction=self.correction.value,
             hours_seen=self.tally.hours,
             price_per_hour=cost,

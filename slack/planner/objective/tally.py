@@ -18,6 +18,8 @@ _FADE_HOURS = 72.0
 _AGREE_HOURS = 36.0
 """The half-life of the comparison of late pods with those that were to be expected."""
 _AGREED_WINDOWS = 2.0
+_FEWEST_LATE = 5.0
+"""From so many late pods on it is told why they were late."""
 
 
 class Tally:
@@ -117,6 +119,12 @@ class Tally:
         seen = f"{self.started:.0f} of {enough} pods seen"
         # no hours that go by: a steady cluster's status is not written
         return seen if self.hours >= ENOUGH_HOURS else f"{seen}, in less than {ENOUGH_HOURS:g} h"
+
+    def late_despite(self) -> float:
+        """Return the share of the late pods for which the amount was enough; 0 where few were late."""
+        if self.really_late < _FEWEST_LATE:
+            return 0.0
+        return max(1 - self.expected_late / self.really_late, 0.0)
 
     def agreement(self, allowed_an_hour: float) -> float:
         """Return how many pods are really late for one that would be by the model.

@@ -2,6 +2,8 @@
 
 from slack.planner.objective.amount import SizingReason
 
+_MANY = 0.25
+"""From this share of the late pods on it is told that no amount had helped them."""
 _PATTERNS = {"none": "no pattern of time explains what comes"}
 
 
@@ -22,6 +24,9 @@ def why_text(why: SizingReason, amount: str) -> str:
     ]
     if why.started_today:
         parts.append(f"{why.late_today} of the {why.started_today} pods of the last day were late")
+    if why.late_today > (1 - why.objective) * why.started_today and why.late_despite >= _MANY:
+        share = f"the amount was enough for {why.late_despite * 100:.0f}% of the late pods"
+        parts.append(f"{share}: a ceiling, their shape, a taint or their scheduler made them wait, and more helps none")
     if abs(why.correction) >= 0.5:
         parts.append("lateness has added to it" if why.correction > 0 else "it is less than learnt, as few were late")
     if why.bounded_by is not None:

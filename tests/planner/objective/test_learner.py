@@ -16,6 +16,7 @@ from slack.planner.objective.learner import Learner
 from slack.planner.objective.needs import FloatArray, LatePodRates, Needs
 from slack.planner.objective.patterns import FIRST_ROW, ROWS, rows_at, rows_between
 from slack.planner.objective.turn import Turn
+from slack.planner.objective.why_text import why_text
 from slack.planner.policy.spec import Objective
 
 START = 1_767_571_200.0
@@ -315,3 +316,18 @@ def test_a_past_that_has_not_counted_windows_is_read_as_of_windows_of_two_minute
     del state["windows"]
     older = decode(MAGIC + zlib.compress(msgspec.msgpack.encode(state)))
     assert older.tally.usual().dispersion == pytest.approx(learner.tally.usual().dispersion, rel=0.05)
+
+
+@pytest.mark.parametrize("are_late", [False, True])
+def test_pods_that_are_late_although_the_amount_was_enough_are_told_of(are_late: bool) -> None:
+    learner, at = Learner(), START
+    for turn in range(250):  # five pods come each 33 minutes and stay for half of that
+        came, there = 5 if turn % 20 == 0 else 0, 20 + 5 * (turn % 20 < 10)
+        arrived, at = {(1000, GIB): came} if came else {}, at + 100
+        learner.amount(at, AIM)
+        late = came if are_late else 0
+        learner.observe(Turn(at, (1000 * there, GIB * there), there, 100.0, arrived, came, late), AIM)
+    why = learner.amount(at, AIM).why
+    assert (why.late_despite > 0.5) is are_late
+    text = why_text(why, "5/5Gi")
+    assert (f"the amount was enough for {why.late_despite * 100:.0f}% of the late pods" in text) is are_late
