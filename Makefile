@@ -31,7 +31,7 @@ export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster playground test test-thorough coverage check check-lint check-format check-types check-layers \
         check-crds check-reference check-monitoring check-pages check-words e2e e2e-core bench bench-reading bench-coldstart bench-steady bench-bursts bench-keeping bench-packing bench-memory bench-storm \
-        bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand bench-demand-real fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots architecture example locks clean
+        bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand bench-demand-real fuzz soak soak-alerts fidelity release release-check version crds deploy reference monitoring pictures screenshots architecture example locks clean
 .DELETE_ON_ERROR:
 
 help:
@@ -264,6 +264,10 @@ fuzz: .venv/.fuzz
 	@PYTHONPATH=. $(BIN)/python fuzz/scoring.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/scoring
 	@PYTHONPATH=. $(BIN)/python fuzz/throttling.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/throttling
 	@PYTHONPATH=. $(BIN)/python fuzz/demand.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/demand
+
+# False alerts of a day, by Prometheus' own rule engine.
+soak-alerts: $(READY)
+	@$(BIN)/python -m benchmarks.alerts $(ARGS)
 
 soak: $(READY)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)

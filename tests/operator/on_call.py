@@ -164,38 +164,42 @@ def play(scene: Scene, world: Cluster, steps: int, after: Callable[[Cluster], No
         after(world)
 
 
-def scraped(scene: Scene) -> dict[str, list[str]]:
-    """Return what Prometheus would have scraped in thirty-three minutes: values by series, `_` where there was none."""
-    world, found = begun(), dict[str, list[str]]()
-    steps = 0
+class Scrapes:
+    """What Prometheus would have scraped: values by series, `_` where there was none."""
 
-    def keep(world: Cluster) -> None:
-        nonlocal steps
+    def __init__(self) -> None:
+        self.series: dict[str, list[str]] = {}
+        self._steps = 0
+
+    def add(self, world: Cluster) -> None:
+        """Scrape once."""
         for family in world.metrics.registry.collect():
             for sample in family.samples:
                 labels = {**sample.labels, **LABELS}
                 name = f"{sample.name}{{{', '.join(f'{key}={value!r}' for key, value in sorted(labels.items()))}}}"
+                if name.startswith("python_") or "_created{" in name:
+                    continue
                 value = sample.value - STARTED if sample.name == "slack_plan_timestamp_seconds" else sample.value
-                values = found.setdefault(name.replace("'", '"'), ["_"] * steps)
+                values = self.series.setdefault(name.replace("'", '"'), ["_"] * self._steps)
                 values.append(f"{value:.12g}")
-        steps += 1
-        for values in found.values():
-            values.extend(["_"] * (steps - len(values)))
+        self._steps += 1
+        for values in self.series.values():
+            values.extend(["_"] * (self._steps - len(values)))
 
-    keep(world)
-    play(scene, world, STEPS, keep)
-    return found
+
+def scraped(scene: Scene) -> dict[str, list[str]]:
+    """Return what Prometheus would have scraped in thirty-three minutes: values by series, `_` where there was none."""
+    world, scrapes = begun(), Scrapes()
+    scrapes.add(world)
+    play(scene, world, STEPS, scrapes.add)
+    return scrapes.series
 
 
 def promtool_tests(rules: list[str], alerts: list[str]) -> dict[str, Any]:
     """Return the file for `promtool test rules`: in each scene its one alert fires in the end, and no other."""
     tests = []
     for scene in SCENES:
-        series = [
-            {"series": name, "values": " ".join(values)}
-            for name, values in scraped(scene).items()
-            if not name.startswith("python_") and "_created{" not in name
-        ]
+        series = [{"series": name, "values": " ".join(values)} for name, values in scraped(scene).items()]
         expressions = [
             {
                 "expr": f'count by (alertname) (ALERTS{{alertstate="firing", alertname=~"{"|".join(alerts)}"}})',
