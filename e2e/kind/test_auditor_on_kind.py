@@ -79,8 +79,8 @@ def container(api: Api) -> Json:
 
 
 def by_the_command(cluster: Kind) -> Json:
-    """What `resource-slack audit --cluster` says of it, by the kubelet's own figures."""
-    command = [str(Path(sys.executable).with_name("resource-slack")), "audit", "--cluster", "--interval=30s"]
+    """What `resource-slack audit --all-nodes` says of it, by the kubelet's own figures."""
+    command = [str(Path(sys.executable).with_name("resource-slack")), "audit", "--all-nodes", "--interval=30s"]
     done = subprocess.run(
         [*command, f"--namespace={NAMESPACE}", "--all", "--output=json"],
         env=os.environ | {"KUBECONFIG": str(cluster.kubeconfig)},

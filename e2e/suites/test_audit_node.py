@@ -65,7 +65,7 @@ class Place:
         every = f"{WINDOW_SECONDS}s"
         with ThreadPoolExecutor(2) as pool:
             local = pool.submit(self.audit, "--interval", every, "--node", self.node.name)
-            remote = pool.submit(self.audit, "--cluster", "--interval", every)
+            remote = pool.submit(self.audit, "--all-nodes", "--interval", every)
             found = {"cgroups": local.result(), "cadvisor": remote.result()}
         self.prometheus.wait_for_scrape()
         return {**found, "prometheus": self.audit("--prometheus", self.prometheus.url, "--window", every)}

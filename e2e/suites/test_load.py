@@ -74,7 +74,7 @@ def test_a_quota_is_told_in_the_api_servers_words_and_not_hung_on(slack: Backend
     )
     found = load(slack, "--pods", "8")
     assert found.returncode == 3, found.stderr
-    assert "5 pods were never made: " in found.stdout
+    assert "not created: 5 pods: " in found.stdout
     assert "exceeded quota: three-more" in found.stdout + found.stderr
     assert_nothing_left(slack)
 

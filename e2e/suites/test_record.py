@@ -179,7 +179,7 @@ def test_a_recording_is_what_happened_and_can_be_tuned_from(loaded: Backend, tmp
         let_things_happen(api)
         there = {entry["metadata"]["name"]: entry for entry in pods(api, "default")}
         assert recorder.end() == 0, recorder.said()
-        assert f"{out}: 7 pods came and 2 nodes started in 0:00:2" in recorder.said(), recorder.said()
+        assert f"{out}: 7 pods arrived and 2 nodes started in 0:00:2" in recorder.said(), recorder.said()
     trace = recorder.trace()
     rows = by_workload(trace)
     assert {name: len(found) for name, found in rows.items()} == {"deploy/api": 6, "deploy/big": 2, "job/crunch": 3}

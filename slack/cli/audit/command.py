@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slack.cli.audit.options import (
-    Cluster,
+    AllNodes,
     FailOn,
     HistoryWindow,
     Interval,
@@ -104,7 +104,7 @@ def audit(
     interval: Interval = None,
     watch: _Watch = False,
     output: _Output = TABLE,
-    cluster: Cluster = False,
+    all_nodes: AllNodes = False,
     prometheus: Prometheus = None,
     window: HistoryWindow = None,
     prometheus_cluster: PrometheusCluster = None,
@@ -122,7 +122,7 @@ def audit(
 ) -> None:
     """Show which containers a CPU limit throttles, why, and what to do.
 
-    Reads the counters of this node's cgroups twice, v1, v2 or hybrid, or those of every node (--cluster), or a history
+    Reads the counters of this node's cgroups twice, v1, v2 or hybrid, those of every node (--all-nodes), or a history
     (--prometheus). Two numbers for each: in how many of its periods it was THROTTLED, and the TIME LOST by that. The
     worst comes first. Only reads; needs no cluster: without one, uids stand for names.
 
@@ -135,7 +135,7 @@ def audit(
 
         resource-slack audit --root /host --interval 30s --fail-on high
 
-        resource-slack audit --cluster -n shop -o markdown
+        resource-slack audit --all-nodes -n shop -o markdown
 
         resource-slack audit --prometheus http://localhost:9090 --window 7d --patches patches/
     """
@@ -145,7 +145,7 @@ def audit(
     options = source_options(
         root=root,
         interval=interval,
-        cluster=cluster,
+        all_nodes=all_nodes,
         prometheus=prometheus,
         window=window,
         prometheus_cluster=prometheus_cluster,
@@ -230,7 +230,7 @@ def explain(
     interval: Interval = None,
     output: Output = TABLE,
     picture: PictureFile = None,
-    cluster: Cluster = False,
+    all_nodes: AllNodes = False,
     prometheus: Prometheus = None,
     window: HistoryWindow = None,
     prometheus_cluster: PrometheusCluster = None,
@@ -248,14 +248,14 @@ def explain(
 
         resource-slack audit explain -n shop pod/api-7d9f-x2x4z
 
-        resource-slack audit explain -n shop deploy/api/main --cluster --picture api.svg
+        resource-slack audit explain -n shop deploy/api/main --all-nodes --picture api.svg
 
         resource-slack audit explain /kubepods/burstable/pod4c1f0a2b-1c2d-4e5f-8a9b-0c1d2e3f4a5b
     """
     options = source_options(
         root=root,
         interval=interval,
-        cluster=cluster,
+        all_nodes=all_nodes,
         prometheus=prometheus,
         window=window,
         prometheus_cluster=prometheus_cluster,
@@ -279,7 +279,9 @@ def kernel(
         str | None,
         typer.Option("--version-text", help="With --release: its `uname -v`, or /proc/version.", metavar="TEXT"),
     ] = None,
-    cluster: Annotated[bool, typer.Option("--cluster", help="Of every node, as the API server knows them.")] = False,
+    all_nodes: Annotated[
+        bool, typer.Option("--all-nodes", help="Of every node, as the API server knows them.")
+    ] = False,
     probe: Annotated[
         bool,
         typer.Option(
@@ -300,15 +302,15 @@ def kernel(
 
         resource-slack audit kernel
 
-        resource-slack audit kernel --cluster --fail-on affected
+        resource-slack audit kernel --all-nodes --fail-on affected
 
         resource-slack audit kernel --release 4.19.0-6-amd64 --version-text '#1 SMP Debian 4.19.67-2+deb10u2'
     """
     from slack.cli.audit.kernel import run
 
-    remote = cluster or access.is_chosen
+    remote = all_nodes or access.is_chosen
     if remote and (release is not None or probe):
-        raise UserError("--cluster: leave out --release and --probe; nodes are asked through the API")
+        raise UserError("--all-nodes: leave out --release and --probe; nodes are asked through the API")
     if release is not None and probe:
         raise UserError("--probe: tries this machine's kernel; leave out --release")
     if version_text is not None and release is None:

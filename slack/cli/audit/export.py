@@ -17,7 +17,6 @@ from slack.audit.results.audit_result import AuditResult, counts_by_verdict
 from slack.cli.audit.formats import (
     bugs,
     clean,
-    count_text,
     milliseconds,
     percent,
     span,
@@ -26,6 +25,7 @@ from slack.cli.audit.formats import (
     use_of_limit,
     verdict,
 )
+from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:

@@ -96,11 +96,6 @@ def span(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} d"
 
 
-def count_text(number: int, noun: str) -> str:
-    """Return `1 pod`, `1,503 cgroups`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def state(found: WindowState) -> str:
     """Return a state without figures in the table's words."""
     return _STATES.get(found, str(found))

@@ -1,7 +1,7 @@
 """The flags that the audit's commands share, checked: where the counters come from and how long is waited between two.
 
 Three sources exclude each other: this node's cgroups (--root, --interval), every node through the API server
-(--cluster, --interval) and a Prometheus' history (--prometheus, --window).
+(--all-nodes, --interval) and a Prometheus' history (--prometheus, --window).
 """
 
 import re
@@ -61,13 +61,13 @@ Interval = Annotated[
     str | None,
     typer.Option(
         "--interval",
-        help="Between the two samples. Default 15s, with --cluster 60s: 100 periods of 100 ms are the least.",
+        help="Between the two samples. Default 15s, with --all-nodes 60s: 100 periods of 100 ms are the least.",
         metavar="DURATION",
         show_default=False,
     ),
 ]
-Cluster = Annotated[
-    bool, typer.Option("--cluster", help="Every node, through the API server: its kubelets' cAdvisor, read twice.")
+AllNodes = Annotated[
+    bool, typer.Option("--all-nodes", help="Every node, through the API server: its kubelets' cAdvisor, read twice.")
 ]
 Prometheus = Annotated[
     str | None,
@@ -92,7 +92,7 @@ Nodes = Annotated[
     list[str] | None,
     typer.Option(
         "--node",
-        help="Only this node; may be repeated. Without --cluster: the name that this machine has as a node.",
+        help="Only this node; may be repeated. Without --all-nodes: the name that this machine has as a node.",
         metavar="NAME",
         autocompletion=node_names,
     ),
@@ -144,7 +144,7 @@ class SourceOptions:
 
     def _flags(self, node: str | None) -> Iterator[str]:
         if self.kind is SourceKind.CADVISOR:
-            yield "--cluster"
+            yield "--all-nodes"
         elif self.kind is SourceKind.PROMETHEUS:
             yield from ("--prometheus", _without_password(self.prometheus))
         if self.prometheus_cluster:
@@ -181,7 +181,7 @@ def source_options(
     *,
     root: Path | None,
     interval: str | None,
-    cluster: bool,
+    all_nodes: bool,
     prometheus: str | None,
     window: str | None,
     prometheus_cluster: str | None,
@@ -195,8 +195,8 @@ def source_options(
     Raises:
         UserError: for two sources at once, a flag that the source does not know, and durations that are none.
     """
-    kind = SourceKind.PROMETHEUS if prometheus is not None else SourceKind.CADVISOR if cluster else SourceKind.CGROUPS
-    _fitting(kind, root=root, interval=interval, cluster=cluster, window=window, kubelet_pods=kubelet_pods)
+    kind = SourceKind.PROMETHEUS if prometheus is not None else SourceKind.CADVISOR if all_nodes else SourceKind.CGROUPS
+    _fitting(kind, root=root, interval=interval, all_nodes=all_nodes, window=window, kubelet_pods=kubelet_pods)
     _fitting_cluster(kind, prometheus_cluster)
     if root is not None and not is_folder(root):
         raise UserError(f"--root: {root} is no folder; give a node's root such as /host, or a recorded tree")
@@ -231,17 +231,17 @@ def _fitting(
     *,
     root: Path | None,
     interval: str | None,
-    cluster: bool,
+    all_nodes: bool,
     window: str | None,
     kubelet_pods: str | None,
 ) -> None:
     local, history = kind is SourceKind.CGROUPS, kind is SourceKind.PROMETHEUS
-    if history and cluster:
-        raise UserError("--prometheus: give either a Prometheus' history or --cluster, not both")
+    if history and all_nodes:
+        raise UserError("--prometheus: give either a Prometheus' history or --all-nodes, not both")
     if root is not None and not local:
-        raise UserError("--root: belongs to this node's cgroups; leave it out with --cluster and --prometheus")
+        raise UserError("--root: belongs to this node's cgroups; leave it out with --all-nodes and --prometheus")
     if kubelet_pods is not None and not local:
-        raise UserError("--kubelet-pods: names one node's pods; leave it out with --cluster and --prometheus")
+        raise UserError("--kubelet-pods: names one node's pods; leave it out with --all-nodes and --prometheus")
     if interval is not None and history:
         raise UserError("--interval: a history has no interval between samples; give --window, such as --window 1h")
     if window is not None and not history:
@@ -252,7 +252,7 @@ def _fitting_cluster(kind: SourceKind, cluster: str | None) -> None:
     if cluster is None:
         return
     if kind is not SourceKind.PROMETHEUS:
-        raise UserError("--prometheus-cluster: belongs to --prometheus; --context chooses the cluster of --cluster")
+        raise UserError("--prometheus-cluster: belongs to --prometheus; --context chooses the cluster of --all-nodes")
     label, equals, name = cluster.rpartition("=")
     if not name or (equals and not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", label)):
         raise UserError(f"--prometheus-cluster: {cluster!r} is no cluster; give NAME, or LABEL=NAME")

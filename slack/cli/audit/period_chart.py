@@ -19,7 +19,6 @@ from slack.cli.audit.export import lines_of
 from slack.cli.audit.formats import (
     clean,
     cores,
-    count_text,
     milliseconds,
     percent,
     short_marks,
@@ -29,6 +28,7 @@ from slack.cli.audit.formats import (
     target_name,
     verdict,
 )
+from slack.cli.terminal.counts import count_text
 
 if TYPE_CHECKING:
     from rich.console import Console

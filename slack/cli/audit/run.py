@@ -10,9 +10,10 @@ import typer
 from slack.audit.findings.finding import Severity
 from slack.audit.results.audit_result import AuditResult, FindingFilter
 from slack.audit.results.source_kind import SourceKind
-from slack.cli.audit.formats import count_text, shown, span
+from slack.cli.audit.formats import shown, span
 from slack.cli.audit.options import FailOn, SourceOptions
 from slack.cli.audit.sampling import audit_once, audit_repeatedly
+from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.formats import Output, OutputKind, print_document, wide_columns
 from slack.cli.terminal.problems import UserError
 

@@ -17,9 +17,9 @@ from slack.audit.findings.sample import Sample, Sampled, SampleSource
 from slack.audit.findings.window import has_quota
 from slack.audit.results.audit_result import AuditResult, evaluate
 from slack.audit.results.source_kind import SourceKind
-from slack.cli.audit.formats import count_text
 from slack.cli.audit.options import SourceOptions
 from slack.cli.audit.pod_names import BackgroundNames
+from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.progress import ProgressSteps
 from slack.cli.terminal.stop_signals import stopping_on_signals
 from slack.process.stopping import Stopping

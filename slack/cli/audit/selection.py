@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from slack.audit.findings.finding import Finding, Severity
 from slack.audit.findings.sample import CgroupTarget
 from slack.audit.results.audit_result import AuditResult
-from slack.cli.audit.formats import clean, count_text
+from slack.cli.audit.formats import clean
+from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from slack.cli.audit.formats import (
     bugs,
     clean,
     cores,
-    count_text,
     milliseconds,
     percent,
     span,
@@ -38,6 +37,7 @@ from slack.cli.audit.formats import (
 from slack.cli.audit.formats import shown as name_shown
 from slack.cli.audit.formats import state as state_text
 from slack.cli.audit.options import SourceOptions
+from slack.cli.terminal.counts import count_text
 
 if TYPE_CHECKING:
     from slack.audit.advice.rules import Advice

@@ -51,7 +51,7 @@ def _access(given: Mapping[str, Any]) -> ClusterAccess:
     return ClusterAccess(
         kubeconfig=given["kubeconfig"],
         context=given["context"],
-        cluster=given.get("cluster"),
+        cluster=given["cluster"],
         user=given["user"],
         token=given["token"],
         as_user=given["as_user"],
@@ -109,14 +109,12 @@ def with_kubectl_flags(command: Callable[..., None]) -> Callable[..., None]:
         elif name != "access":
             flags[name] = (parameter.annotation, parameter.default)
     if "access" in before:  # last in every help text
-        flags |= {name: (kind, None) for name, kind in _CONNECTION_FLAGS.items() if name not in before}
-    own = "cluster" in before
+        flags |= {name: (kind, None) for name, kind in _CONNECTION_FLAGS.items()}
 
     @wraps(command)
     def run(**given: Any) -> None:
         if "access" in before:
-            taken = {name: given.pop(name) for name in _CONNECTION_FLAGS if name != "cluster" or not own}
-            given["access"] = _access(taken)
+            given["access"] = _access({name: given.pop(name) for name in _CONNECTION_FLAGS})
         if listing is not None:
             output: Output = given["output"]
             given["output"] = replace(output, headers=not given.pop("no_headers", False), listing=listing)

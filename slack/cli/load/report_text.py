@@ -4,6 +4,7 @@ import typer
 
 from slack.cli.load.live import printable
 from slack.cli.load.run import NODES, PLACEHOLDERS_SEEN, Finished, LoadRequest
+from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.formats import Output, print_document
 from slack.loadtest.chart import chart
 from slack.loadtest.report import AT_ONCE_SECONDS, LoadTestReport, document
@@ -20,8 +21,8 @@ def question(asked: LoadRequest, address: str) -> str:
     )
     each = ", ".join(f"{text} {name}" for name, text in asked.requests.items())
     return (
-        f"{asked.pods} pods of {each} ({total} in all) as deployment {asked.namespace}/{asked.name} at {address}; "
-        "an autoscaler may start nodes for them, and other pods of a lower priority may have to make room."
+        f"{count_text(asked.pods, 'pod')} of {each} ({total} in all) as deployment {asked.namespace}/{asked.name} at "
+        f"{address}; an autoscaler may start nodes for them, and other pods of a lower priority may have to make room."
     )
 
 
@@ -40,7 +41,7 @@ def lines(finished: Finished, columns: int) -> list[str]:
     if not report.pods:
         return ["no pod came", *(f"note      {note}" for note in notes(finished))]
     p50, p99 = report.percentile_seconds(50) or 0.0, report.percentile_seconds(99) or 0.0
-    bound = f"{report.pods - report.unbound} of {report.pods} pods got a node"
+    bound = f"{report.pods - report.unbound} of {count_text(report.pods, 'pod')} got a node"
     found = [
         f"pods      {bound}",
         f"at once   {report.at_once} of {report.pods} within {AT_ONCE_SECONDS:g} s "
@@ -51,10 +52,10 @@ def lines(finished: Finished, columns: int) -> list[str]:
         ready50, ready99 = (report.ready_percentile_seconds(percent) or 0.0 for percent in (50, 99))
         found.append(
             f"to Ready  p50 {ready50:.2f} s, p99 {ready99:.2f} s, at most {report.ready_seconds[-1]:.2f} s "
-            f"({len(report.ready_seconds)} of {report.pods} pods)"
+            f"({len(report.ready_seconds)} of {count_text(report.pods, 'pod')})"
         )
     if PLACEHOLDERS_SEEN not in finished.unseen:
-        found.append(f"displaced {report.displaced} placeholders left their nodes meanwhile")
+        found.append(f"displaced {count_text(report.displaced, 'placeholder')} left a node meanwhile")
     if NODES not in finished.unseen:
         found += [f"nodes     {_nodes(report)}", "", *chart(report.moments, columns, report.ended_seconds)]
     return [*found, *(f"note      {note}" for note in notes(finished))]
@@ -75,14 +76,14 @@ def notes(finished: Finished) -> list[str]:
     """Return what is to be known besides."""
     found = []
     if finished.refusal:
-        count = f"{finished.missing} pods were never made: " if finished.missing else "pods were refused: "
+        count = f"not created: {count_text(finished.missing, 'pod')}: " if finished.missing else "pods were refused: "
         found.append(count + finished.refusal)
     if finished.report.unbound:
         why = f", in the scheduler's words: {finished.report.waits_for}" if finished.report.waits_for else ""
-        found.append(f"{finished.report.unbound} pods got no node{why}")
+        found.append(f"{count_text(finished.report.unbound, 'pod')} got no node{why}")
     late = finished.report.pods - finished.report.unbound - len(finished.report.ready_seconds)
     if late > 0:
-        found.append(f"{late} pods with a node were not Ready when the load ended")
+        found.append(f"{count_text(late, 'pod')} with a node: not Ready when the load ended")
     if finished.ended_by:
         found.append(f"it ended early: {finished.ended_by}")
     found += [f"{what} may not be seen with these rights" for what in finished.unseen]

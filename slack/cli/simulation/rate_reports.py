@@ -21,7 +21,7 @@ def print_curve(points: "Sequence[CurvePoint]", scenario: str, currency: str, in
     least, most = min(counts), max(counts)
     pods = number(most) if least == most else f"{number(least)} to {number(most)}"
     each = f"{runs} seeds a rate" if runs > 1 else "1 seed a rate (--seeds 5 gives an interval)"
-    say(out, f"{scenario}: {pods} pods; {each}", "bold")
+    say(out, f"{scenario}: {pods} {'pod' if pods == '1' else 'pods'}; {each}", "bold")
     _print_curve_table(out, points, lambda _: "")
     cost = cost_text(currency)
     say(out, f"  AT ONCE: bound within {instant_seconds:g} s. COST {cost}. UNUSED: paid, not requested.", "dim")

@@ -19,6 +19,7 @@ from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.flag_values import duration as duration_of
 from slack.cli.inputs.flags import PlaceholderNamespace
 from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.extras import require_extra
 from slack.cli.terminal.formats import TABLE, Output, print_document
 from slack.cli.terminal.problems import UserError
@@ -247,7 +248,8 @@ def _tell_end(out: Path, trace: "Trace", output: Output, notes: Sequence[str] = 
     """Tell people on stderr, as all the time before, and a program on stdout what the file holds."""
     pods = sum(not pod.initial and not pod.placeholder for pod in trace.pods)
     nodes = sum(not node.initial for node in trace.nodes)
-    tell(f"{out}: {pods} pods came and {nodes} nodes started in {timedelta(seconds=round(trace.seconds))}")
+    came = f"{count_text(pods, 'pod')} arrived and {count_text(nodes, 'node')} started"
+    tell(f"{out}: {came} in {timedelta(seconds=round(trace.seconds))}")
     tell(f"next: resource-slack tune --from-trace {out}")
     if output.for_machines:
         from slack.cluster.labels import API_VERSION
@@ -284,7 +286,7 @@ def flush(out: Path, trace: "Trace", counts: tuple[int, int] | None) -> None:
         tell(f"{_words(out, error)}; the file holds what was written before, trying again in {FLUSH_SECONDS:g} s")
         return
     if counts is not None:
-        tell(f"{trace.seconds:.0f} s: {counts[0]} pods came, {counts[1]} nodes started")
+        tell(f"{trace.seconds:.0f} s: {count_text(counts[0], 'pod')} arrived, {count_text(counts[1], 'node')} started")
 
 
 def write(out: Path, trace: "Trace") -> None:

@@ -124,7 +124,11 @@ def _pods(found: "Sequence[Repeated]") -> str:
     """Return how many pods were measured; with an HPA the slack has a say in it."""
     counts = [runs.total.pods for runs in found]
     least, most = min(counts), max(counts)
-    return f"{number(most)} pods" if least == most else f"{number(least)} to {number(most)} pods"
+    return (
+        f"{number(most)} {'pod' if most == 1 else 'pods'}"
+        if least == most
+        else f"{number(least)} to {number(most)} pods"
+    )
 
 
 def _churn(out: Console, lines: "Sequence[ComparedVariant]") -> None:

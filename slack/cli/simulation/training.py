@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from rich.text import Text
 
+from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -203,8 +204,8 @@ def print_training(training: Training) -> None:
     unit = f" {training.currency}" if training.currency else ""
     share, pods = percent(without.instant_start_ratio), result.total.pods
     out.print(
-        f"{percent(result.instant_start_ratio)} of {pods} pods started at once, instead of {share} without "
-        f"slack. It cost {result.cost:.2f}{unit}, {result.cost - without.cost:.2f} more.",
+        f"{percent(result.instant_start_ratio)} of {count_text(pods, 'pod')} started at once, instead of {share} "
+        f"without slack. It cost {result.cost:.2f}{unit}, {result.cost - without.cost:.2f} more.",
         soft_wrap=True,
     )
     rate, constant = training.constant.rate, percent(training.constant.instant_start_ratio)

@@ -4,6 +4,8 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from slack.cli.terminal.counts import count_text
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -63,7 +65,7 @@ def print_answer(shown: "Health", *, wide: bool, headers: bool = True) -> None:
 
 def _verdict(out: "Console", shown: "Health") -> None:
     if shown.good:
-        there = f"{_count_text(shown.built_in_bound, 'placeholder')} on nodes, none waits; no more is known"
+        there = f"{count_text(shown.built_in_bound, 'placeholder')} on nodes, none waits; no more is known"
         if shown.built_in_unbound:
             there = f"{_unbound(shown.built_in_unbound)}; whether their capacity is there is in the operator's metrics"
         calm = _calm(shown)
@@ -119,7 +121,7 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool, headers: bool
 def _figures(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
     """Print what is held, what it costs, and why it is this much."""
     status, summary = policy.status, policy.status.summary
-    rate = f"{summary['rate']} on {_count_text(status.nodes, 'node')}" if summary.get("rate") else ""
+    rate = f"{summary['rate']} on {count_text(status.nodes, 'node')}" if summary.get("rate") else ""
     out.print(
         f"  slack     {summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
         f"{'; ' + rate if rate else ''}",
@@ -143,10 +145,10 @@ def _figures(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
         out.print(f"  why       {status.objective.why}", markup=False, soft_wrap=True)
     if status.displaced.total:
         since = f" since {status.displaced.since}" if status.displaced.since else ""
-        out.print(f"  displaced {_count_text(status.displaced.total, 'placeholder')}{since}")
+        out.print(f"  displaced {count_text(status.displaced.total, 'placeholder')}{since}")
     if wide:
         out.print(
-            f"  burst     {_count_text(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
+            f"  burst     {count_text(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
             markup=False,
         )
 
@@ -167,7 +169,7 @@ def _slow_workload(slow: "ObservedWorkloadStarts") -> str:
     stages = (("bound", slow.bound), ("image there", slow.image), ("started", slow.started), ("Ready", slow.ready))
     reached = ", ".join(f"{name} after {after}" for name, after in stages if after)
     pulled = f"; pulled {slow.pulled}" if slow.pulled else ""
-    return f"{slow.workload}: {reached} (p99 {slow.p99}, {_count_text(slow.pods, 'pod')}){pulled}"
+    return f"{slow.workload}: {reached} (p99 {slow.p99}, {count_text(slow.pods, 'pod')}){pulled}"
 
 
 def _not_known(out: "Console", policy: "PolicyHealth") -> None:
@@ -188,7 +190,7 @@ def _placeholders(policy: "PolicyHealth") -> str:
     if not policy.unbound:
         return _on_nodes(policy.bound, policy.pending)
     lacking = f", {policy.pending} without" if policy.pending else ""
-    return f"{_count_text(policy.bound, 'placeholder')} with capacity{lacking}; unbound ones are Pending on purpose"
+    return f"{count_text(policy.bound, 'placeholder')} with capacity{lacking}; unbound ones are Pending on purpose"
 
 
 def _surplus(surplus: "ObservedSurplus") -> str:
@@ -210,15 +212,11 @@ def _now(policy: "PolicyHealth", on_nodes: int, waiting: int) -> str:
 
 
 def _unbound(count: int) -> str:
-    return f"{_count_text(count, 'unbound placeholder')}, Pending on purpose"
+    return f"{count_text(count, 'unbound placeholder')}, Pending on purpose"
 
 
 def _on_nodes(bound: int, pending: int) -> str:
-    return f"{_count_text(bound, 'placeholder')} on nodes{f', {pending} waiting for one' if pending else ''}"
-
-
-def _count_text(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count_text(bound, 'placeholder')} on nodes{f', {pending} waiting for one' if pending else ''}"
 
 
 def _finding(out: "Console", finding: "HealthFinding", *, indent: str) -> None:

@@ -7,6 +7,7 @@ is left out is counted.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from slack.cli.terminal.counts import count_text
 from slack.health.ages import duration
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def print_status(shown: Json, *, wide: bool, whole: bool, headers: bool = True) 
     hidden = nodes[NODES_SHOWN:] if not (wide or whole) else []
     if hidden:
         said = _sums(hidden)
-        _line(out, f"and {_count_text(len(hidden), 'node')} more with {said}; -o wide shows all, --node NAME one")
+        _line(out, f"and {count_text(len(hidden), 'node')} more with {said}; -o wide shows all, --node NAME one")
         out.print()
     _silent(out, shown, wide=wide)
     for text in shown["not_seen"]:
@@ -77,7 +78,7 @@ def _policies(out: "Console", policies: Sequence[Json], *, wide: bool, headers: 
 def _node(out: "Console", node: Json, now: float, most: int | None, *, headers: bool) -> None:
     from slack.cli.terminal.console import print_table
 
-    of = "no limit" if node["slots"] is None else f"of {_count_text(node['slots'], 'slot')}"
+    of = "no limit" if node["slots"] is None else f"of {count_text(node['slots'], 'slot')}"
     policy = f"policy {node['policy']}" if node["policy"] else "no policy: nothing is held back"
     counts = {name: node["counts"][name] for name in _MOVING if node["counts"][name]}
     others = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "starting")
@@ -126,7 +127,7 @@ def _silent(out: "Console", shown: Json, *, wide: bool) -> None:
             most = len(names) if wide else _NAMES_SHOWN
             more = f" and {len(names) - most} more" if len(names) > most else ""
             which = ", ".join(names[:most])
-            _line(out, f"! the agents of {_count_text(len(names), 'node')} {what}: {which}{more}", "red")
+            _line(out, f"! the agents of {count_text(len(names), 'node')} {what}: {which}{more}", "red")
             _line(out, f"  -> {hint} Containers there start after failOpenAfter")
 
 
@@ -174,10 +175,6 @@ def _line(out: "Console", text: str, style: str = "") -> None:
 
 def _figure(value: int | None) -> str:
     return "-" if value is None else str(value)
-
-
-def _count_text(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _colour(good: bool) -> str:

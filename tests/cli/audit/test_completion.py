@@ -10,7 +10,7 @@ from tests.kube.fake_api import FakeApi
 
 def test_commands_flags_and_values_are_offered() -> None:
     assert offered("audit", "") == ["explain", "kernel", "agent", "controller"]
-    assert {"--watch", "--cluster", "--fail-on"} <= set(offered("audit", "--"))
+    assert {"--watch", "--all-nodes", "--fail-on"} <= set(offered("audit", "--"))
     assert offered("audit", "--level", "p") == ["pod"]
     assert offered("audit", "--fail-on", "") == ["none", "warn", "high"]
     assert {"--picture", "--window"} <= set(offered("audit", "explain", "--"))
@@ -28,4 +28,4 @@ def test_namespaces_and_nodes_are_offered(tmp_path: Path) -> None:
         api.put("/api/v1/nodes/n1")
         assert offered("audit", "--kubeconfig", str(path), "-n", "s") == ["shop"]
         assert offered("audit", "explain", "--kubeconfig", str(path), "-n", "") == ["db", "shop"]
-        assert offered("audit", "--cluster", "--kubeconfig", str(path), "--node", "") == ["n1"]
+        assert offered("audit", "--all-nodes", "--kubeconfig", str(path), "--node", "") == ["n1"]

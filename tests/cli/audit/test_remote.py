@@ -1,4 +1,4 @@
-"""`audit --cluster` and `audit --prometheus` as commands, against fakes on loopback."""
+"""`audit --all-nodes` and `audit --prometheus` as commands, against fakes on loopback."""
 
 import json
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_node_of_a_cluster_is_audited(tmp_path: Path) -> None:
     with served(tmp_path, (200, b'{"metadata": {}, "items": []}'), "a", "b") as config:
-        found = audit("--cluster", "--kubeconfig", config, "-o", "json", "--all")
+        found = audit("--all-nodes", "--kubeconfig", config, "-o", "json", "--all")
     assert found.exit_code == 0, found.output
     document = json.loads(found.stdout)
     assert document["source"] == "cadvisor"
@@ -58,13 +58,13 @@ def test_every_node_of_a_cluster_is_audited(tmp_path: Path) -> None:
 
 def test_chosen_nodes_only(tmp_path: Path) -> None:
     with served(tmp_path, (200, b'{"metadata": {}, "items": []}'), "a", "b") as config:
-        found = audit("--cluster", "--node", "b", "--kubeconfig", config, "-o", "json")
+        found = audit("--all-nodes", "--node", "b", "--kubeconfig", config, "-o", "json")
     assert [node["name"] for node in json.loads(found.stdout)["nodes"]] == ["b"]
 
 
 def test_a_cluster_whose_pods_may_not_be_listed_is_audited_all_the_same(tmp_path: Path) -> None:
     with served(tmp_path, status(403, "Forbidden", "pods is forbidden"), "a") as config:
-        found = audit("--cluster", "--kubeconfig", config)
+        found = audit("--all-nodes", "--kubeconfig", config)
     assert found.exit_code == 0
     assert "names: " in found.stderr
     assert "pods is forbidden" in found.stderr
@@ -83,14 +83,14 @@ def test_names_that_do_not_come_in_time_are_not_waited_for(tmp_path: Path, monke
     monkeypatch.setattr(audit_names, "_listed", late)
     monkeypatch.setattr(audit_names, "_PATIENCE_SECONDS", dict.fromkeys(audit_names._PATIENCE_SECONDS, 0.05))
     with served(tmp_path, (200, b""), "a") as config:
-        found = audit("--cluster", "--kubeconfig", config)
+        found = audit("--all-nodes", "--kubeconfig", config)
     hold.set()
     assert found.exit_code == 0
     assert "has not named the pods in time" in found.stderr
 
 
 def test_no_cluster_is_bad_input(tmp_path: Path) -> None:
-    found = audit("--cluster", "--kubeconfig", tmp_path / "none")
+    found = audit("--all-nodes", "--kubeconfig", tmp_path / "none")
     assert (found.exit_code, found.stdout) == (2, "")
     assert "no such file" in found.stderr
 
@@ -116,7 +116,7 @@ def test_what_explains_a_history_has_no_threads(tmp_path: Path) -> None:
 
 def test_a_namespace_that_nobody_has_is_bad_input(tmp_path: Path) -> None:
     with served(tmp_path, (200, b'{"metadata": {}, "items": []}'), "a") as config:
-        found = audit("--cluster", "--kubeconfig", config, "-n", "no-such", "--fail-on", "high")
+        found = audit("--all-nodes", "--kubeconfig", config, "-n", "no-such", "--fail-on", "high")
     assert (found.exit_code, found.stdout) == (2, "")
     assert "-n no-such: none of the" in found.stderr
     assert "namespaces here are " in found.stderr

@@ -85,7 +85,7 @@ def test_every_recorded_node(name: str, recorded: Callable[[str], Path]) -> None
 def test_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "_waited", lambda *_: True)
     with served(tmp_path, (200, b'{"metadata": {}, "items": []}'), "a", "b") as config:
-        found = audit("--cluster", "--kubeconfig", config, "-o", "json", "--all")
+        found = audit("--all-nodes", "--kubeconfig", config, "-o", "json", "--all")
     assert found.exit_code == 0, found.output
     as_declared("audit", json.loads(found.stdout))
 

@@ -157,7 +157,7 @@ def test_nodes_are_named_where_there_are_several_and_share_a_line_a_kernel() -> 
     assert "a: shop/api-1a/main" in told
     assert "kernel 6.18.44: the CFS quota bugs are fixed (a, b)\n" in told
     assert "kernel 4.18.20: affected by the CFS quota bug (slice expiry) (old; audit kernel says why)" in told
-    assert "audit explain -n shop pod/api-1a/main --cluster" in told
+    assert "audit explain -n shop pod/api-1a/main --all-nodes" in told
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_path_is_looked_for_on_the_node_that_has_it() -> None:
     facts = {name: CgroupNodeFacts(2, "6.18.44") for name in ("a", "b")}
     top = rose(replace(KUBEPODS, node="b"), 40_000, throttled=99, stop_ms=79, use=0.4)
     told = next_command(shown(look(top, facts=facts, kind=SourceKind.CADVISOR)))
-    assert told == "/kubepods --cluster --node b"
+    assert told == "/kubepods --all-nodes --node b"
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\x1b[2Jb", "-rf"])

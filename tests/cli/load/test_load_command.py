@@ -129,13 +129,13 @@ def test_the_answer_has_figures_a_picture_and_the_schedulers_words() -> None:
     assert "at once   1 of 2 within 2 s (50.0 %)" in shown
     assert "to bind   p50 0.20 s, p99 8.00 s" in shown
     assert "nodes     1 before, 1 at most: none had to come" in shown
-    assert "1 pods got no node, in the scheduler's words: 0/1 nodes are available: 1 Insufficient cpu." in shown
+    assert "1 pod got no node, in the scheduler's words: 0/1 nodes are available: 1 Insufficient cpu." in shown
     assert "█" in shown
 
 
 def test_a_quota_and_what_is_left_are_told() -> None:
     shown = "\n".join(lines(finished(refusal="exceeded quota: q", missing=1, left="the Deployment is still there"), 60))
-    assert "1 pods were never made: exceeded quota: q" in shown
+    assert "not created: 1 pod: exceeded quota: q" in shown
     assert "the Deployment is still there" in shown
 
 
