@@ -81,7 +81,7 @@ class Day:
         self._autoscale(number)
         self.world.reconcile(seconds=STEP_SECONDS)
         self.world.loop.rescue()
-        self.world.loop.tell()
+        self.world.loop.publish_held()
 
     def _follow_load(self, number: int) -> None:
         """Have as many pods as the hour asks for: twice as many at noon as at night."""
@@ -142,7 +142,7 @@ def control_series(seed: int) -> dict[str, list[str]]:
     day.world.lose(2)
     for _ in range(CONTROL_STEPS):
         day.world.reconcile(seconds=STEP_SECONDS)
-        day.world.loop.tell()
+        day.world.loop.publish_held()
         scrapes.add(day.world)
     return scrapes.series
 
