@@ -48,7 +48,18 @@ def test_it_is_cluster_scoped_with_a_status_subresource_and_the_promised_columns
     assert set(version()["subresources"]) == {"status", "scale"}
     columns = {column["name"]: column.get("priority", 0) for column in version()["additionalPrinterColumns"]}
     shown = [name for name, priority in columns.items() if priority == 0]
-    assert shown == ["READY", "SLACK", "RATE", "DESIRED", "RESERVED", "PENDING", "INSTANT", "OBSERVED", "AGE"]
+    assert shown == [
+        "READY",
+        "SLACK",
+        "RATE",
+        "DESIRED",
+        "RESERVED",
+        "PENDING",
+        "INSTANT",
+        "TO-READY",
+        "OBSERVED",
+        "AGE",
+    ]
     hidden = {"NODES", "COVERED", "BURST", "DISPLACED", "REMEDY", "LIMIT", "SATISFIED", "HOLD"}
     assert set(columns) - set(shown) == hidden
 
