@@ -124,6 +124,14 @@ def test_the_newest_live_pod_decides_over_the_template() -> None:
     assert plan.asked == 1  # 20 % of 10 are 2, of which one is within 1 core
 
 
+def test_a_percentage_is_of_the_pods_that_are_there_and_without_a_live_one_of_those_asked_for() -> None:
+    target = ScaledTarget(6, pod_spec(), {"app": "web"}, observed=2)
+    found = inputs(targets={"shop/cb": target})
+
+    assert _plan(buffer(**WEB, percentage=100), found).asked == 6
+    assert _plan(buffer(**WEB, percentage=100), found, _live(_web("a", "400m", NEWEST))).asked == 2
+
+
 def test_pods_that_avoid_one_another_have_chunks_that_avoid_them_and_one_another() -> None:
     term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -200,6 +208,14 @@ def test_buffers_share_quotas_by_age_and_then_by_name() -> None:
 
     assert [(p.buffer.metadata.name, p.replicas) for p in plans] == [("a", 1), ("b", 3), ("young", 1)]
     assert [p.limits for p in plans] == [(), (), ("quotas: q",)]
+
+
+def test_the_default_priority_class_counts_for_a_quota_of_classes() -> None:
+    selector = {"scopeName": "PriorityClass", "operator": "In", "values": ["usual"]}
+    quotas = [quota({"pods": "1"}, scopeSelector={"matchExpressions": [selector]})]
+
+    assert _plan(buffer(**CHUNK, replicas=3), inputs([template()], quotas=quotas)).replicas == 3
+    assert _plan(buffer(**CHUNK, replicas=3), inputs([template()], quotas=quotas, default_class="usual")).replicas == 1
 
 
 def test_a_namespace_without_a_pod_left_gets_no_chunk() -> None:
