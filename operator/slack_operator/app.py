@@ -132,7 +132,7 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
         unreadable=metrics.unreadable,
         unready=watches.stale,
         whole=lambda: {"nodes": view.node_count()},
-        servers=() if board is None else (_page(settings, board, web_token, load, view),),
+        servers=() if board is None else (_page(settings, board, web_token, load, view, buffers),),
         workers=(
             unbound,
             autoscalers,
@@ -460,10 +460,21 @@ def _load(settings: OperatorSettings) -> LoadBoard:
 
 
 def _page(
-    settings: OperatorSettings, board: PageState, token: str | None, load: LoadBoard | None, view: ClusterView
+    settings: OperatorSettings,
+    board: PageState,
+    token: str | None,
+    load: LoadBoard | None,
+    view: ClusterView,
+    buffers: BufferServing,
 ) -> Server:
+    serves = settings.capacity_buffers is not Serve.OFF
     server = WebServer(
-        *host_port(settings.web_listen), board=board, token=token, load=load, quotas_of=view.quotas.known_of
+        *host_port(settings.web_listen),
+        board=board,
+        token=token,
+        load=load,
+        buffers=lambda: buffers.report if serves else None,
+        quotas_of=view.quotas.known_of,
     )
     return Server(server, flag("web_listen"), settings.web_listen, f"the web page at http://{settings.web_listen}")
 

@@ -176,6 +176,24 @@ class PoolView(_Document, frozen=True):
     """Why not all that it announces is kept room for, '' where it is."""
 
 
+class BufferView(_Document, frozen=True):
+    """One CapacityBuffer that is served here."""
+
+    name: str
+    """namespace/name"""
+    asked: int
+    """Chunks that its size is."""
+    replicas: int
+    """How many of them the bounds leave."""
+    fitting: int
+    """How many of these fit now."""
+    reason: str
+    """Of the condition Provisioning."""
+    message: str
+    limits: list[str]
+    """Which bounds have cut the size."""
+
+
 class PageDocument(_Document, frozen=True):
     """All that the page shows but nodes and timeline."""
 
@@ -211,5 +229,10 @@ class PageDocument(_Document, frozen=True):
     pools: list[PoolView]
     """Those that announce most, the first; empty where there are none: then the page shows nothing of them."""
     more_pools: int
+    buffers: list[BufferView]
+    """CapacityBuffers that are served here, those that lack most chunks first; empty where there are none."""
+    more_buffers: int
+    buffer_server: str
+    """Who serves CapacityBuffers on this cluster, and how that is known; '' while none are served here."""
     displaced: list[DisplacedView]
     """The latest ones, the newest first; none where another process leads, which alone knows what it took away."""

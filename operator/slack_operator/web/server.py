@@ -17,6 +17,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from slack.process.logs import fields
+from slack_operator.capacity_buffers.buffer_serving import ServingReport
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.runtime.serving import ServingThread
 from slack_operator.web import explaining
@@ -76,12 +77,14 @@ class WebServer(ServingThread):
         board: PageState,
         token: str | None = None,
         load: LoadBoard | None = None,
+        buffers: Callable[[], ServingReport | None] = lambda: None,
         quotas_of: explaining.QuotasOf = explaining.unread,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(host, port, name="web")
         self._board = board
         self._load = load
+        self._buffers = buffers
         self._quotas_of = quotas_of
         self._clock = clock
         self._guard = RequestGuard(host, token)
@@ -242,6 +245,7 @@ class WebServer(ServingThread):
             nodes_version=nodes_version,
             port=self.port,
             load=None if self._load is None else self._load.view(),
+            buffers=self._buffers(),
         )
 
     async def _get_events(self, request: web.Request) -> web.StreamResponse:

@@ -2,8 +2,9 @@
 
 from slack.health.reasons import OPERATOR_ABSENT, advice_on
 from slack.planner.model.pool import Pool
+from slack_operator.capacity_buffers.buffer_serving import ServingReport
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.web.documents import DisplacedView, PageDocument, PoolView
+from slack_operator.web.documents import BufferView, DisplacedView, PageDocument, PoolView
 from slack_operator.web.load import LoadView
 from slack_operator.web.page_state import About, pod_of
 from slack_operator.web.policy_views import policy_views
@@ -19,6 +20,7 @@ def state_of(
     nodes_version: int,
     port: int,
     load: LoadView | None = None,
+    buffers: ServingReport | None = None,
 ) -> PageDocument:
     """Build the state.
 
@@ -31,10 +33,12 @@ def state_of(
         nodes_version: of the document of nodes that goes with it.
         port: where the page is served.
         load: how nodes' real use stands; None where no load watcher is named.
+        buffers: what serving CapacityBuffers has come to; None where that is off.
     """
     observation = figures.observation if figures is not None else None
     leading = reconciliation is not None and reconciliation.leading
     pools = pool_views(figures) if figures is not None else []
+    served = buffer_views(buffers) if buffers is not None and leading else []
     vacant_seconds = None if leading else about.vacant_seconds()
     return PageDocument(
         version=version,
@@ -60,6 +64,9 @@ def state_of(
         policies=policy_views(figures, about.namespace) if figures is not None else [],
         pools=pools[:MAX_POOLS],
         more_pools=max(0, len(pools) - MAX_POOLS),
+        buffers=served[:MAX_BUFFERS],
+        more_buffers=max(0, len(served) - MAX_BUFFERS),
+        buffer_server=str(buffers.finding) if served and buffers is not None else "",
         displaced=_displaced_views(figures) if figures is not None and figures.leading else [],
     )
 
@@ -76,6 +83,26 @@ def _displaced_views(reconciliation: Reconciliation) -> list[DisplacedView]:
             displacement.node,
         )
         for displacement in reversed(recent)
+    ]
+
+
+MAX_BUFFERS = 50
+
+
+def buffer_views(report: ServingReport) -> list[BufferView]:
+    """Return all buffers that are served, those that lack most chunks first, then by name."""
+    rows = sorted(report.buffers, key=lambda row: (row["fitting"] - row["replicas"], row["name"]))
+    return [
+        BufferView(
+            name=row["name"],
+            asked=row["asked"],
+            replicas=row["replicas"],
+            fitting=row["fitting"],
+            reason=str(row["reason"]),
+            message=row["message"],
+            limits=row["limits"],
+        )
+        for row in rows
     ]
 
 

@@ -7,15 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from slack.capacity_buffers.probing import BufferServer, ServerFinding
 from slack.cluster.wire import ResourceQuota
 from slack.planner.explain_text import lines
+from slack_operator.capacity_buffers.buffer_serving import ServingReport
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.web import explaining
 from slack_operator.web.documents import PageDocument
 from slack_operator.web.history import MAX_POLICIES, MAX_STEPS, Figures, StepHistory
 from slack_operator.web.nodes import EMPTY, READY, SCHEDULABLE, nodes_of, same_nodes
 from slack_operator.web.page_state import About, PageState, pod_of
-from slack_operator.web.state import MAX_POOLS, state_of
+from slack_operator.web.state import MAX_BUFFERS, MAX_POOLS, state_of
 from tests.cluster.build import activation_pool
 from tests.operator.fakes import World, policy
 
@@ -30,9 +32,10 @@ def watched(world: World) -> PageState:
     return board
 
 
-def state(board: PageState) -> PageDocument:
+def state(board: PageState, buffers: ServingReport | None = None) -> PageDocument:
     version, reconciliation, figures = board.last()
-    return state_of(version, reconciliation, figures, board.about, now=NOW, nodes_version=1, port=8081)
+    about, port = board.about, 8081
+    return state_of(version, reconciliation, figures, about, now=NOW, nodes_version=1, port=port, buffers=buffers)
 
 
 def test_without_a_policy_the_page_has_none_to_show() -> None:
@@ -359,6 +362,31 @@ def test_pools_are_shown_with_what_they_announce_and_why_less_is_kept() -> None:
     assert first.lacking == "spec.extraCapacity.ceiling (cpu) leaves room for 2 of the 3 pods that it announces"
     assert first.observed is not None
     assert (second.name, second.announced, second.lacking) == ("media/calm", 0, "")
+
+
+def test_buffers_that_lack_most_are_shown_first_and_the_others_counted() -> None:
+    _, board = settled()
+    rows = [
+        {
+            "name": f"shop/cb{number:02}",
+            "asked": 5,
+            "replicas": 4,
+            "fitting": 1 if number == 30 else 4,
+            "reason": "RequiresNewCapacity" if number == 30 else "FitsExistingCapacity",
+            "message": "text",
+            "limits": ["quotas: few"],
+        }
+        for number in range(MAX_BUFFERS + 3)
+    ]
+    report = ServingReport(ServerFinding(BufferServer.NOBODY, "no status"), buffers=tuple(rows))
+
+    shown = state(board, buffers=report)
+    assert (len(shown.buffers), shown.more_buffers) == (MAX_BUFFERS, 3)
+    assert (shown.buffers[0].name, shown.buffers[1].name) == ("shop/cb30", "shop/cb00")
+    assert (shown.buffers[0].fitting, shown.buffers[0].limits) == (1, ["quotas: few"])
+    assert shown.buffer_server == "CapacityBuffers here are served by nobody else: no status"
+    without = state(board)
+    assert (without.buffers, without.buffer_server) == ([], "")
 
 
 def test_of_very_many_pools_those_that_announce_most_are_shown_and_the_others_counted() -> None:

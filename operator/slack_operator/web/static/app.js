@@ -6,6 +6,7 @@ import { connect, get } from "./live.js";
 import { loadOf, loadText } from "./load.js";
 import { NodeMap, sharesOf } from "./map.js";
 import { showAnswer, showFigures, showPolicies } from "./policies.js";
+import { showBuffers } from "./buffers.js";
 import { showPools } from "./pools.js";
 import { Since } from "./since.js";
 import { NodeTable } from "./table.js";
@@ -41,6 +42,7 @@ function show(next) {
   showFigures(state);
   showPolicies(state);
   showPools(state);
+  showBuffers(state);
   showDisplaced(state);
   const version = `resource-slack ${state.operatorVersion} · ${state.identity} · namespace ${state.namespace}. Read-only: `;
   const about = document.getElementById("about");
