@@ -13,6 +13,8 @@ class MetricDefinition(NamedTuple):
     unit: str
     """What one is: cores, bytes, seconds; '' for a count or a flag."""
     help: str
+    buckets: tuple[float, ...] = ()
+    """Upper bounds of a histogram's buckets, without the infinite one."""
 
 
 BUILD_INFO = MetricDefinition(

@@ -2,6 +2,10 @@
 
 from slack.process.metric_definition import UNREADABLE, MetricDefinition
 
+_CREATIONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0)
+_RUNS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0)
+_TICKS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
 _POOL = ("namespace", "pool")
 BUILD_INFO = MetricDefinition(
     "demand_controller_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label."
@@ -11,7 +15,12 @@ BROKER_REACHABLE = MetricDefinition(
     "demand_broker_reachable", "gauge", (), "", "1 while the leader can read the queues; 0 where nothing is decided."
 )
 TICK_SECONDS = MetricDefinition(
-    "demand_tick_seconds", "histogram", (), "seconds", "From the read of the queues to all that follows from it."
+    "demand_tick_seconds",
+    "histogram",
+    (),
+    "seconds",
+    "From the read of the queues to all that follows from it.",
+    buckets=_TICKS,
 )
 QUEUE_MESSAGES = MetricDefinition(
     "demand_queue_messages",
@@ -46,7 +55,12 @@ CREATIONS = MetricDefinition(
     "Unreachable, TimedOut).",
 )
 CREATION_SECONDS = MetricDefinition(
-    "demand_creation_seconds", "histogram", _POOL, "seconds", "From the creation of a container until it is ready."
+    "demand_creation_seconds",
+    "histogram",
+    _POOL,
+    "seconds",
+    "From the creation of a container until it is ready.",
+    buckets=_CREATIONS,
 )
 WAIT_SECONDS = MetricDefinition(
     "demand_wait_seconds",
@@ -54,9 +68,15 @@ WAIT_SECONDS = MetricDefinition(
     _POOL,
     "seconds",
     "How long the oldest message of a queue had waited, at each tick at which any did.",
+    buckets=_RUNS,
 )
 RUN_SECONDS = MetricDefinition(
-    "demand_run_seconds", "histogram", _POOL, "seconds", "How long runs took, as the proxies report the last of them."
+    "demand_run_seconds",
+    "histogram",
+    _POOL,
+    "seconds",
+    "How long runs took, as the proxies report the last of them.",
+    buckets=_RUNS,
 )
 DECISIONS = MetricDefinition(
     "demand_decisions_total",

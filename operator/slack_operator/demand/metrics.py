@@ -7,13 +7,10 @@ controller whose pools have ever new names must not fill its memory, nor Prometh
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
-
-from prometheus_client import Histogram
+from collections.abc import Callable, Collection
+from typing import Final
 
 from slack.demand.model import ContainerState, QueueDecision, QueueKey
-from slack.process.metric_definition import MetricDefinition
 from slack_operator.demand import metric_definitions
 from slack_operator.demand.loop import TickReport
 from slack_operator.demand.pool_registry import DesiredPools
@@ -21,9 +18,6 @@ from slack_operator.runtime.metrics import ProcessMetrics
 
 SHOWN_SECONDS: Final = 1.0
 """Thousands of pools at three ticks a second would cost more than deciding does."""
-_TICKS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-_RUNS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0)
-_CREATIONS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0)
 
 
 class DemandMetrics(ProcessMetrics):
@@ -35,14 +29,14 @@ class DemandMetrics(ProcessMetrics):
         self._requests = self._counter(metric_definitions.REQUESTS)
         self._leader = self._gauge(metric_definitions.LEADER)
         self._reachable = self._gauge(metric_definitions.BROKER_REACHABLE)
-        self._ticks = self._histogram(metric_definitions.TICK_SECONDS, _TICKS)
+        self._ticks = self._histogram(metric_definitions.TICK_SECONDS)
         self._messages = self._gauge(metric_definitions.QUEUE_MESSAGES)
         self._oldest = self._gauge(metric_definitions.OLDEST_SECONDS)
         self._containers = self._gauge(metric_definitions.CONTAINERS)
         self._creations = self._counter(metric_definitions.CREATIONS)
-        self._creation_seconds = self._histogram(metric_definitions.CREATION_SECONDS, _CREATIONS)
-        self._waits = self._histogram(metric_definitions.WAIT_SECONDS, _RUNS)
-        self._runs = self._histogram(metric_definitions.RUN_SECONDS, _RUNS)
+        self._creation_seconds = self._histogram(metric_definitions.CREATION_SECONDS)
+        self._waits = self._histogram(metric_definitions.WAIT_SECONDS)
+        self._runs = self._histogram(metric_definitions.RUN_SECONDS)
         self._decisions = self._counter(metric_definitions.DECISIONS)
         self._throttled = self._gauge(metric_definitions.THROTTLED)
         self._rejected = self._counter(metric_definitions.REJECTED)
@@ -166,9 +160,6 @@ class DemandMetrics(ProcessMetrics):
         for key in gone:
             for family in (*self._while_leading, *self._always):
                 family.remove_by_labels(_labels(key))
-
-    def _histogram(self, family: MetricDefinition, buckets: Sequence[float]) -> Any:
-        return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
 
 
 def _labels(key: QueueKey) -> dict[str, str]:

@@ -5,7 +5,7 @@ prometheus-client's objects may be used from any thread.
 
 from importlib import metadata
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 from slack.process.metric_definition import MetricDefinition
 from slack_operator.runtime.unreadable_metric import UnreadableMetric
@@ -24,8 +24,17 @@ class ProcessMetrics:
             self.registry.register(self.unreadable)
         self._gauge(build_info).labels(metadata.version("resource-slack")).set(1)
 
-    def _gauge(self, family: MetricDefinition) -> Gauge:
-        return Gauge(family.name, family.help, family.labels, registry=self.registry)
+    def _gauge(self, definition: MetricDefinition) -> Gauge:
+        return Gauge(*self._checked(definition, "gauge"), registry=self.registry)
 
-    def _counter(self, family: MetricDefinition) -> Counter:
-        return Counter(family.name, family.help, family.labels, registry=self.registry)
+    def _counter(self, definition: MetricDefinition) -> Counter:
+        return Counter(*self._checked(definition, "counter"), registry=self.registry)
+
+    def _histogram(self, definition: MetricDefinition) -> Histogram:
+        described = self._checked(definition, "histogram")
+        return Histogram(*described, registry=self.registry, buckets=definition.buckets)
+
+    def _checked(self, definition: MetricDefinition, kind: str) -> tuple[str, str, tuple[str, ...]]:
+        """Return name, help and labels; a metric is of the kind that its definition, and so its page, says."""
+        assert definition.type == kind, f"{definition.name} is declared as a {definition.type}, not as a {kind}"
+        return definition.name, definition.help, definition.labels

@@ -2,6 +2,9 @@
 
 from slack.process.metric_definition import UNREADABLE, MetricDefinition
 
+_HANDLER_BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.2, 1.0)
+_REFRESH_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+
 SCORER_BUILD_INFO = MetricDefinition(
     "slack_scorer_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label."
 )
@@ -19,6 +22,7 @@ HANDLER_SECONDS = MetricDefinition(
     ("verb",),
     "seconds",
     "From the whole request to the whole answer, without the network.",
+    buckets=_HANDLER_BUCKETS,
 )
 DECISIONS = MetricDefinition(
     "slack_scorer_decisions_total",
@@ -99,6 +103,7 @@ REFRESH_SECONDS = MetricDefinition(
     (),
     "seconds",
     "How long what scores are computed from took to be made anew.",
+    buckets=_REFRESH_BUCKETS,
 )
 REQUESTS = MetricDefinition(
     "slack_scorer_api_requests_total", "counter", ("verb", "code"), "", "Requests to the API server: lists and watches."

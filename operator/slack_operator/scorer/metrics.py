@@ -5,16 +5,12 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from prometheus_client import Histogram
 
-from slack.process.metric_definition import MetricDefinition
 from slack.scorer.model import CPU, Coverage, DecisionRule, UsageState
 from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.scorer import metric_definitions
 from slack_operator.scorer.score_cache import ScoreBasis
 
-_HANDLER_BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.2, 1.0)
-_REFRESH_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 _TOLD_SECONDS = 0.5
 """Between two looks at what stands: refreshes may be a hundred a second, and Prometheus asks four times a minute."""
 _NOT_READY = "NotReady"
@@ -29,7 +25,7 @@ class ScorerMetrics(ProcessMetrics):
         self._falls_back: bool | None = None
         super().__init__(metric_definitions.SCORER_BUILD_INFO)
         self._calls = self._counter(metric_definitions.CALLS)
-        self._handler = self._histogram(metric_definitions.HANDLER_SECONDS, _HANDLER_BUCKETS)
+        self._handler = self._histogram(metric_definitions.HANDLER_SECONDS)
         self._decisions = self._counter(metric_definitions.DECISIONS)
         self._unknown = self._counter(metric_definitions.UNKNOWN_NODES)
         self._all_above = self._counter(metric_definitions.ALL_ABOVE)
@@ -40,7 +36,7 @@ class ScorerMetrics(ProcessMetrics):
         self._predicted = self._gauge(metric_definitions.RECENT_PODS)
         self._fetch_errors = self._counter(metric_definitions.FETCH_ERRORS)
         self._ignored = self._counter(metric_definitions.IGNORED)
-        self._refresh = self._histogram(metric_definitions.REFRESH_SECONDS, _REFRESH_BUCKETS)
+        self._refresh = self._histogram(metric_definitions.REFRESH_SECONDS)
         self._requests = self._counter(metric_definitions.REQUESTS)
         self._rules = {
             rule: self._decisions.labels(str(rule)) for rule in DecisionRule
@@ -51,9 +47,6 @@ class ScorerMetrics(ProcessMetrics):
         for why in ("unreachable", "status", "payload"):
             self._fetch_errors.labels(why)
         self._age.set(math.nan)
-
-    def _histogram(self, family: MetricDefinition, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
 
     def on_call(self, verb: str, status: int, seconds: float) -> None:
         """One request was answered."""

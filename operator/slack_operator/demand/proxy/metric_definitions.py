@@ -2,14 +2,20 @@
 
 from slack.process.metric_definition import BUILD_INFO, MetricDefinition
 
+_RUN_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0)
+_WAIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
 WAIT = MetricDefinition(
     "demand_proxy_wait_seconds",
     "histogram",
     (),
     "seconds",
     "From a message's publication until its run began, of first attempts; by the broker's clock and the node's.",
+    buckets=_WAIT_BUCKETS,
 )
-RUN = MetricDefinition("demand_proxy_run_seconds", "histogram", (), "seconds", "How long runs took, good or bad.")
+RUN = MetricDefinition(
+    "demand_proxy_run_seconds", "histogram", (), "seconds", "How long runs took, good or bad.", buckets=_RUN_BUCKETS
+)
 RUNS = MetricDefinition(
     "demand_proxy_runs_total",
     "counter",

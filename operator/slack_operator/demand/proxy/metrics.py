@@ -1,14 +1,9 @@
 """The proxy's metrics: counted as messages go by."""
 
-from prometheus_client import Histogram
-
-from slack.process.metric_definition import BUILD_INFO, MetricDefinition
+from slack.process.metric_definition import BUILD_INFO
 from slack_operator.demand.proxy import metric_definitions
 from slack_operator.demand.proxy.counts import ProxyCounts
 from slack_operator.runtime.metrics import ProcessMetrics
-
-_WAIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_RUN_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0)
 
 
 class ProxyMetrics(ProcessMetrics):
@@ -16,8 +11,8 @@ class ProxyMetrics(ProcessMetrics):
 
     def __init__(self, slots: int) -> None:
         super().__init__(BUILD_INFO, watches=False)
-        self._wait = self._histogram(metric_definitions.WAIT, _WAIT_BUCKETS)
-        self._run = self._histogram(metric_definitions.RUN, _RUN_BUCKETS)
+        self._wait = self._histogram(metric_definitions.WAIT)
+        self._run = self._histogram(metric_definitions.RUN)
         runs = self._counter(metric_definitions.RUNS)
         self._acked, self._given_back = runs.labels("acked"), runs.labels("given_back")
         self._busy = self._gauge(metric_definitions.BUSY)
@@ -35,6 +30,3 @@ class ProxyMetrics(ProcessMetrics):
         """A run took so long."""
         self._run.observe(seconds)
         (self._acked if done else self._given_back).inc()
-
-    def _histogram(self, family: MetricDefinition, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)

@@ -6,6 +6,12 @@ Every label has few values: `policy` comes and goes with its SlackPolicy, the ot
 
 from slack.process.metric_definition import BUILD_INFO, UNREADABLE, MetricDefinition
 
+_INSTANT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
+_LAG_BUCKETS = (0.25, 0.5, 1, 2, 5, 10, 30, 60)
+_PLAN_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+_READY_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+_WAY_BUCKETS = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5)
+
 _LEADER_ONLY = "Only from the operator that leads; gone with the policy."
 
 
@@ -207,6 +213,7 @@ MAKING_WAY = MetricDefinition(
     "seconds",
     "From the first pod of a burst, as the operator's watch shows it, to the last placeholder that made way for it; 0 "
     f"where all had gone before the first pod was there. {_LEADER_ONLY}",
+    buckets=_WAY_BUCKETS,
 )
 FAILED = MetricDefinition(
     "slack_failed_placeholders_total",
@@ -225,6 +232,7 @@ INSTANT_START = MetricDefinition(
     "pods found waiting in a list, from creationTimestamp, whole seconds. Time behind scheduling gates does not count, "
     "nor do pods that no watch showed without a node. in_slack is true where the pod took a placeholder's place. "
     f"{_LEADER_ONLY}",
+    buckets=_INSTANT_BUCKETS,
 )
 TIME_TO_READY = MetricDefinition(
     "slack_time_to_ready_seconds",
@@ -234,6 +242,7 @@ TIME_TO_READY = MetricDefinition(
     "From a real pod's creation to each stage of its start, for pods that have become Ready: bound (it has a node), "
     "image (its last image is there, by the kubelet's Events Pulled), started (all containers), ready. The pods are "
     f"those of slack_instant_start_seconds. {_LEADER_ONLY}",
+    buckets=_READY_BUCKETS,
 )
 IMAGE_PULL = MetricDefinition(
     "slack_image_pull_seconds",
@@ -242,6 +251,7 @@ IMAGE_PULL = MetricDefinition(
     "seconds",
     "How long real pods that have become Ready waited for pulls of images, by the kubelet's Events Pulled; pods whose "
     f"images were there do not count. {_LEADER_ONLY}",
+    buckets=_READY_BUCKETS,
 )
 IMAGE_PULLED_BYTES = MetricDefinition(
     "slack_image_pulled_bytes_total",
@@ -256,6 +266,7 @@ PLAN_DURATION = MetricDefinition(
     (),
     "seconds",
     "Time of one plan, without reading and writing. Standbys make none.",
+    buckets=_PLAN_BUCKETS,
 )
 PLAN_TIMESTAMP = MetricDefinition(
     "slack_plan_timestamp_seconds",
@@ -278,6 +289,7 @@ LOOP_LAG = MetricDefinition(
     "seconds",
     "From the first change in the cluster that no plan has seen, or from when the interval was over, to the beginning "
     "of the plan for it; 0.2 s of it let changes gather. Standbys make no plans.",
+    buckets=_LAG_BUCKETS,
 )
 WATCH_RESTARTS = MetricDefinition(
     "slack_watch_restarts_total",

@@ -32,12 +32,7 @@ from slack_operator.placeholders.view.failures import CAUSES, ENDED_BY_KUBELET
 from slack_operator.placeholders.view.ready_starts import ReadyStart
 from slack_operator.runtime.metrics import ProcessMetrics
 
-_INSTANT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
-_READY_BUCKETS = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
 _STAGES = ("bound", "image", "started", "ready")
-_WAY_BUCKETS = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5)
-_PLAN_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
-_LAG_BUCKETS = (0.25, 0.5, 1, 2, 5, 10, 30, 60)
 _WAY_CAUSES = ("pods", "promise", "growth")
 _STATUSES = {True: "true", False: "false"}
 KNOWN_CAUSES = frozenset(
@@ -133,7 +128,7 @@ class Metrics(ProcessMetrics):
         self._displaced = self._counter(metric_definitions.DISPLACED)
         self._made_way = self._counter(metric_definitions.MADE_WAY)
         self._in_vain = self._counter(metric_definitions.MADE_WAY_IN_VAIN)
-        self._making_way = self._histogram(metric_definitions.MAKING_WAY, _WAY_BUCKETS)
+        self._making_way = self._histogram(metric_definitions.MAKING_WAY)
         self._failed = self._counter(metric_definitions.FAILED)
 
     def _add_objective_gauges(self) -> None:
@@ -152,17 +147,17 @@ class Metrics(ProcessMetrics):
 
     def _add_process_metrics(self) -> None:
         """Declare what is measured for all policies together, and starts and rescues."""
-        self._instant_start = self._histogram(metric_definitions.INSTANT_START, _INSTANT_BUCKETS)
-        self._time_to_ready = self._histogram(metric_definitions.TIME_TO_READY, _READY_BUCKETS)
-        self._image_pull = self._histogram(metric_definitions.IMAGE_PULL, _READY_BUCKETS)
+        self._instant_start = self._histogram(metric_definitions.INSTANT_START)
+        self._time_to_ready = self._histogram(metric_definitions.TIME_TO_READY)
+        self._image_pull = self._histogram(metric_definitions.IMAGE_PULL)
         self._pulled_bytes = self._counter(metric_definitions.IMAGE_PULLED_BYTES)
         self.stuck = self._counter(metric_definitions.STUCK)
         self.rescues = self._counter(metric_definitions.RESCUES)
         self._taken_back = self._counter(metric_definitions.TAKEN_BACK)
-        self.plan_duration = self._histogram(metric_definitions.PLAN_DURATION, _PLAN_BUCKETS)
+        self.plan_duration = self._histogram(metric_definitions.PLAN_DURATION)
         self.plan_timestamp = self._gauge(metric_definitions.PLAN_TIMESTAMP)
         self.plan_interval = self._gauge(metric_definitions.PLAN_INTERVAL)
-        self.loop_lag = self._histogram(metric_definitions.LOOP_LAG, _LAG_BUCKETS)
+        self.loop_lag = self._histogram(metric_definitions.LOOP_LAG)
         self.api_requests = self._counter(metric_definitions.API_REQUESTS)
         self.leader = self._gauge(metric_definitions.LEADER)
 
@@ -380,9 +375,6 @@ class Metrics(ProcessMetrics):
     def _set_condition(self, policy: str, kind: str, status: bool) -> None:
         for value, text in _STATUSES.items():
             self._condition.labels(policy, kind, text).set(value is status)
-
-    def _histogram(self, family: MetricDefinition, buckets: Sequence[float]) -> Histogram:
-        return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
 
 
 class WatchRestarts(Collector):

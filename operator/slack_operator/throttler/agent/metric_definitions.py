@@ -2,6 +2,8 @@
 
 from slack.process.metric_definition import BUILD_INFO, UNREADABLE, MetricDefinition
 
+_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
 CONTAINERS = MetricDefinition(
     "slack_throttler_containers",
     "gauge",
@@ -50,9 +52,15 @@ WAIT = MetricDefinition(
     (),
     "seconds",
     "From when the kubelet would have started a container until its permit.",
+    buckets=_BUCKETS,
 )
 START = MetricDefinition(
-    "slack_throttler_start_seconds", "histogram", (), "seconds", "From a container's permit until it was ready."
+    "slack_throttler_start_seconds",
+    "histogram",
+    (),
+    "seconds",
+    "From a container's permit until it was ready.",
+    buckets=_BUCKETS,
 )
 GATES = MetricDefinition("slack_throttler_gates", "gauge", (), "", "Gates that are connected.")
 REFUSED = MetricDefinition("slack_throttler_refused_gates_total", "counter", (), "", "Gates whose token was no good.")

@@ -2,16 +2,13 @@
 
 from collections.abc import Collection, Sequence
 
-from prometheus_client import Histogram
-
-from slack.process.metric_definition import BUILD_INFO, MetricDefinition
+from slack.process.metric_definition import BUILD_INFO
 from slack.process.reporting.posting import OUTCOMES
 from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.throttler.agent import metric_definitions
 from slack_operator.throttler.agent.grant_coordinator import TickOutcome
 from slack_operator.throttler.agent.start_counts import CurrentStarts
 
-_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 FIGURES = ("load1", "cpu", "cpu_pressure", "io_pressure")
 
 
@@ -81,6 +78,3 @@ class AgentMetrics(ProcessMetrics):
     def _new(self, what: str, total: int) -> int:
         before, self._seen[what] = self._seen[what], total
         return max(0, total - before)
-
-    def _histogram(self, family: MetricDefinition) -> Histogram:
-        return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=_BUCKETS)

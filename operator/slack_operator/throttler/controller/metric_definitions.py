@@ -2,6 +2,8 @@
 
 from slack.process.metric_definition import UNREADABLE, MetricDefinition
 
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
+
 CONTROLLER_BUILD_INFO = MetricDefinition(
     "slack_throttler_controller_build_info",
     "gauge",
@@ -24,6 +26,7 @@ ADMISSION_SECONDS = MetricDefinition(
     (),
     "seconds",
     "From the whole request of the API server to the whole answer, without the network.",
+    buckets=_BUCKETS,
 )
 UNSUPPORTED = MetricDefinition(
     "slack_throttler_unsupported",

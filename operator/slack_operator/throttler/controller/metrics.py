@@ -1,7 +1,5 @@
 """The controller's metrics; any thread may count."""
 
-from prometheus_client import Histogram
-
 from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.throttler.controller import metric_definitions
 from slack_operator.throttler.controller.admission import Outcome
@@ -14,7 +12,6 @@ EVICTED, EVICTION_NOT_NEEDED, EVICTION_BLOCKED, EVICTION_REFUSED, EVICTION_FAILE
     "refused",
     "failed",
 )
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
 
 class ThrottlerControllerMetrics(ProcessMetrics):
@@ -23,8 +20,7 @@ class ThrottlerControllerMetrics(ProcessMetrics):
     def __init__(self) -> None:
         super().__init__(metric_definitions.CONTROLLER_BUILD_INFO)
         self._admissions = self._counter(metric_definitions.ADMISSIONS)
-        seconds = metric_definitions.ADMISSION_SECONDS
-        self._seconds = Histogram(seconds.name, seconds.help, registry=self.registry, buckets=_BUCKETS)
+        self._seconds = self._histogram(metric_definitions.ADMISSION_SECONDS)
         self._unsupported = self._gauge(metric_definitions.UNSUPPORTED)
         self._requests = self._counter(metric_definitions.CONTROLLER_REQUESTS)
         self._leader = self._gauge(metric_definitions.CONTROLLER_LEADER)
