@@ -49,7 +49,7 @@ ENTRIES = (
         "migrate",
         "slack.cli.migrate.command",
         SIZE,
-        "Print SlackPolicies that keep the room that an overprovisioner or a CapacityBuffer keeps now.",
+        "Print SlackPolicies that replace an overprovisioner or a CapacityBuffer.",
     ),
     CommandEntry(
         "load",

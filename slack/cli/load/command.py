@@ -85,9 +85,8 @@ def load(
     Asks first, makes one Deployment whose pods only wait, and removes it in the end, also after Ctrl-C, SIGTERM and a
     closed terminal. If the command is killed, a Job without pods removes the Deployment after ten minutes; without the
     right to create jobs the next load of that name does, or `uninstall`. An autoscaler may start nodes for it, which
-    cost money. Needs the right to create, get, patch and delete deployments
-    and to watch pods in the namespace; with the right to watch pods and nodes everywhere it also reports placeholders
-    and nodes.
+    cost money. Needs the right to create, get, patch and delete deployments and to watch pods in the
+    namespace. With the right to watch pods and nodes everywhere it also reports placeholders and nodes.
 
     Exit code 0: every pod got a node; 3: some did not; 2: bad input or no cluster; 130: Ctrl-C.
 

@@ -82,7 +82,7 @@ def migrate(
     output: _Output = FileFormat.YAML,
     access: ClusterAccess = ClusterAccess(),
 ) -> None:
-    """Print SlackPolicies that keep the room that an overprovisioner or a CapacityBuffer keeps now.
+    """Print SlackPolicies that replace an overprovisioner or a CapacityBuffer.
 
     Reads Deployments, StatefulSets and Jobs of pause pods (those of the cluster-overprovisioner charts and hand-made
     ones, with their cluster-proportional-autoscaler) and CapacityBuffer objects with their PodTemplates. Nothing is

@@ -55,7 +55,7 @@ _Compare = Annotated[
     typer.Option(
         "--compare",
         help="Side by side: none, own, rate=0.1, objective=0.95, cover=Everything, hold=Unbound, static=10x500m/1Gi, "
-        "proportional=1x500m/1Gi/16cores; rate=auto, static=auto and proportional=auto cost what the operator before "
+        "proportional=1x500m/1Gi/16cores. rate=auto, static=auto and proportional=auto cost what the operator before "
         "them costs.",
         metavar="LIST",
     ),

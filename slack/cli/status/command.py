@@ -62,7 +62,7 @@ def status(
 ) -> None:
     """Show whether the reserved capacity is in place, and how to fix it if not.
 
-    Only reads. The right to list SlackPolicies is enough; with the right to see pods and leases in the operator's
+    Only reads. The right to list SlackPolicies is enough. With the right to see pods and leases in the operator's
     namespace it also shows the nodes of placeholders and whether the operator runs.
 
     Exit code 0: nothing is wrong, also while a refill is under way or a ceiling binds; 3: something is wrong, or

@@ -56,7 +56,7 @@ def check(filename: _File = None, cores: _Cores = 2, output: Output = TABLE) -> 
 
     A ThrottlePolicy, or the MinionConfig of the original study, is shown with its numbers on a node of this size, and
     with the slots of nodes of other sizes. A Pod, or a workload with a template, is shown with the order in which its
-    containers start, or why it is never gated; an order that has no effect is named. A List is checked item by item.
+    containers start, or why it is never gated. An order that has no effect is named. A List is checked item by item.
     Objects without pods are skipped and named, such as a Service, or a Rollout whose template is in a Deployment.
     Exit code 0; 2: it is refused, with the field.
 
