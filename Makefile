@@ -121,14 +121,14 @@ playground: $(READY)
 # --- tests -----------------------------------------------------------------------------------------------------------
 
 # One worker a core, forked when all tests are collected. PYTEST_ARGS goes through: --workers=0 for one process, -k,
-# --shuffle SEED.
+# --shuffle SEED. Tests of the pages are run by `make check-pages`.
 PYTEST = $(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,)
 FORKED = $(PYTEST) -p tests.workers --workers=auto
 # Coverage is counted in workers that pytest-cov knows.
 COUNTED = $(PYTEST) --numprocesses=auto --dist=worksteal
 
 test: $(READY)
-	@$(FORKED) -m 'not thorough' $(PYTEST_ARGS)
+	@$(FORKED) -m 'not thorough' --ignore=tests/docs $(PYTEST_ARGS)
 
 # All tests, the property tests with all their examples: a minute and more for some, on a machine of others much more.
 test-thorough: export HYPOTHESIS_PROFILE = thorough
