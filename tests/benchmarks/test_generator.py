@@ -41,6 +41,7 @@ def key(pod: Json) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
+@pytest.mark.thorough
 def test_same_seed_same_bytes_and_another_seed_others() -> None:
     def everything(seed: int) -> tuple[bytes, ...]:
         layout_of.cache_clear()

@@ -241,6 +241,7 @@ def test_what_a_gap_in_the_watch_lost_comes_with_the_next_list(watched: tuple[Cl
     assert_like_a_fresh_list(columns, truth)
 
 
+@pytest.mark.thorough
 def test_a_list_that_was_broken_off_does_no_harm(watched: tuple[ClusterColumns, Truth]) -> None:
     columns, truth = watched
     feed(columns, with_gaps(truth.events(EVENTS // 4), truth.rng))

@@ -30,7 +30,7 @@ FORMS = ("", UNBOUND_SCHEDULER)
 """Of placeholders: bound, unbound."""
 few = examples(
     12,
-    quick=3,
+    quick=2,
     phases=[Phase.explicit, Phase.generate],  # a world is small already, and shrinking one takes minutes
 )
 """EXAMPLES=200 looks further, and elsewhere each time."""
@@ -211,7 +211,7 @@ def test_displacing_k_placeholders_leads_to_k_new_ones_and_nothing_else() -> Non
     assert lives.count(False) <= 0.1 * len(lives)
 
 
-@few
+@examples(12, quick=1, phases=[Phase.explicit, Phase.generate])
 @given(worlds(ceilings=True), st.integers(0, 12))
 def test_a_restart_at_any_step_ends_in_the_same_state(world: World, step: int) -> None:
     world.settle()

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from slack.planner.model.shape import Role
 from slack.planner.policy.spec import Policy, PolicySpec
-from tests.examples import examples
+from tests.examples import by_profile, examples
 from tests.planner.test_properties import HOUR, days, live, sizes, worlds
 from tests.planner.world import Group, World, amounts_of
 
-few = examples(80, quick=3, phases=[Phase.explicit, Phase.generate])
+few = examples(80, quick=2, phases=[Phase.explicit, Phase.generate])
 
 
 def policy(name: str, selector: dict[str, str] | None = None, **size: object) -> Policy:
@@ -38,7 +38,8 @@ def web_world() -> World:
 def test_load_that_moves_by_a_fifth_both_ways_changes_no_placeholder_that_is_there() -> None:
     world = web_world()
     before, born = uids(world), world.born
-    for _ in range(4):
+    times = by_profile(2, 4)
+    for _ in range(times):
         for name in [n for n in world.pods if n.startswith("api")][:8]:
             del world.pods[name]
         for _ in range(12):
@@ -47,7 +48,7 @@ def test_load_that_moves_by_a_fifth_both_ways_changes_no_placeholder_that_is_the
         for _ in range(12):
             world.round()
     assert uids(world) == before
-    assert world.born == born + 4 * 8
+    assert world.born == born + times * 8
 
 
 def test_a_node_of_another_size_changes_no_placeholder() -> None:

@@ -318,6 +318,7 @@ def test_watching_tells_an_end_once_and_measures_what_is_new() -> None:
     assert told(kept) == {"/a": ("measured", 80), "/new": ("gone", 0)}, "also of what lived between two looks"
 
 
+@pytest.mark.thorough
 def test_watching_says_how_far_back_it_looks(tmp_path: Path) -> None:
     process = _started("--watch", "--interval", "1s", root=unpack(TREES / "hybrid.before.tree", tmp_path))
     assert process.stdout is not None

@@ -39,7 +39,11 @@ def test_a_login_page_is_named_by_every_command(run: Run, tmp_path: Path, row: R
     assert "mistake" not in found.stderr
 
 
-@pytest.mark.parametrize("row", _EXECS, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row",
+    [_EXECS[0], *(pytest.param(row, marks=pytest.mark.thorough) for row in _EXECS[1:])],
+    ids=lambda row: row.name,
+)
 def test_a_login_page_is_named_by_a_command_that_becomes_another_program(tmp_path: Path, row: Row) -> None:
     program = str(Path(sys.executable).parent / "resource-slack")
     with serving(_HTML, tmp_path, []) as address:

@@ -11,6 +11,7 @@ from slack.planner.objective.codec import decode
 from slack.planner.policy.spec import parse_policy
 from slack.simulator.traces.parquet import write_trace
 from tests.cli.conftest import ROOT, Run
+from tests.examples import by_profile
 from tests.simulator.trace_rows import burst_trace, node, pod, trace
 
 ALONE = ("--processes", "1")
@@ -72,6 +73,7 @@ def test_every_example_is_a_scenario(name: str) -> None:
     assert from_file(SCENARIOS / f"{name}.yaml").name == name
 
 
+@pytest.mark.thorough
 def test_slack_and_no_slack_stand_side_by_side(run: Run, tmp_path: Path) -> None:
     found = run("simulate", "--compare", "none,own", SCENARIOS / "burst.yaml", "--picture", "burst.png", *ALONE)
     assert (found.code, found.stderr) == (0, "")
@@ -86,6 +88,21 @@ def test_slack_and_no_slack_stand_side_by_side(run: Run, tmp_path: Path) -> None
     assert (tmp_path / "burst.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_json_has_all_variants_and_a_variant_wins_over_a_flag(run: Run, toy: Path) -> None:
+    args = ("--compare", "none,rate=0.5,rate=0.5+hold=Unbound", "--hold", "Bound", "--seed", "7", "-o", "json")
+    found = run("simulate", toy, *args, *ALONE)
+    assert found.code == 0, found.stderr
+    document = json.loads(found.stdout)
+    assert (document["kind"], document["currency"]) == ("SimulationList", "node hours")
+    none, bound, unbound = document["items"]
+    assert (none["name"], none["seeds"]) == ("none", [7])
+    assert (bound["placeholders_displaced"] > 0, unbound["placeholders_displaced"]) == (True, 0)
+    assert bound["instant_start_ratio"] > none["instant_start_ratio"]
+    assert {"total", "workloads", "groups", "cost", "waste", "node_hours", "placeholders_displaced"} <= none.keys()
+    assert none["runs"][0]["timeline"] == []
+
+
+@pytest.mark.thorough
 def test_the_form_of_placeholders_is_a_flag_and_a_variant(run: Run, toy: Path) -> None:
     def displaced(*arguments: str) -> list[int]:
         found = run("simulate", toy, *arguments, "-o", "json", *ALONE)
@@ -99,6 +116,7 @@ def test_the_form_of_placeholders_is_a_flag_and_a_variant(run: Run, toy: Path) -
     assert displaced("--compare", "rate=0.5") == [0]  # the toy has an autoscaler
 
 
+@pytest.mark.thorough
 def test_json_is_stable_and_whole(run: Run, toy: Path) -> None:
     args = ["simulate", toy, "--compare", "none,rate=0.5,static=auto", "-o", "json", *ALONE]
     first = run(*args)
@@ -116,6 +134,7 @@ def test_json_is_stable_and_whole(run: Run, toy: Path) -> None:
     assert none["runs"][0]["timeline"] == []
 
 
+@pytest.mark.thorough
 def test_kinds_of_slack_are_compared_on_a_recording(run: Run, recorded: Path, tmp_path: Path) -> None:
     args = ("--price", "m7i.xlarge=0.2", "--picture", "kinds.svg", "-o", "json")
     found = run("simulate", "--trace", recorded, *args, *ALONE)
@@ -130,9 +149,12 @@ def test_kinds_of_slack_are_compared_on_a_recording(run: Run, recorded: Path, tm
     assert (tmp_path / "kinds.svg").read_bytes().startswith(b"<?xml")
 
 
-def test_a_recording_is_compared_with_the_kinds_that_are_named(run: Run, recorded: Path) -> None:
-    found = run("simulate", "--trace", recorded, "--compare", "none,rate=0.7", *ALONE)
+def test_a_recording_is_compared_with_the_kinds_that_are_named(run: Run, recorded: Path, tmp_path: Path) -> None:
+    found = run("simulate", "--trace", recorded, "--compare", "none,rate=0.7", "--picture", "kinds.svg", *ALONE)
     assert found.code == 0
+    assert "UP/DOWN: nodes requested/removed. CHURN: placeholders created/displaced" in found.stdout
+    assert "picture: kinds.svg" in found.stdout
+    assert (tmp_path / "kinds.svg").read_bytes().startswith(b"<?xml")
     assert [line.split()[0] for line in found.stdout.splitlines() if line.startswith(("  none", "  rate"))] == [
         "none",
         "rate=0.7",
@@ -146,6 +168,7 @@ def test_a_scenario_and_a_recording_exclude_each_other(run: Run, recorded: Path,
     assert "has its own prices" in run("simulate", toy, "--price", "m7i.xlarge=0.2").stderr
 
 
+@pytest.mark.thorough
 def test_the_timeline_and_the_seed_are_there_when_asked_for(run: Run, toy: Path) -> None:
     (item,) = json.loads(run("simulate", toy, "-o", "json", "--timeline", "--seed", "7").stdout)["items"]
     assert item["seeds"] == [7]
@@ -219,7 +242,8 @@ def test_where_no_pod_comes_in_the_measured_time_everybody_is_told(run: Run, toy
         assert "no pod comes in the measured time" in found.stderr
 
 
-@pytest.mark.parametrize("command", ["simulate FILE", pytest.param("tune --scenario FILE", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("command", ["simulate FILE", "tune --scenario FILE"])
 def test_a_refusal_in_a_worker_is_told_like_any_other(run: Run, toy: Path, command: str) -> None:
     hpa = "hpa: {minReplicas: 1, maxReplicas: 60, targetPerPod: 1, load: {kind: points, points: [[0, 9], [900, 40]]}}"
     toy.write_text(TOY.replace("replicas: 9", f"replicas: 9, {hpa}") + "maxPods: 30\n")
@@ -290,7 +314,8 @@ def test_an_empty_or_missing_scenario_is_told(run: Run, tmp_path: Path) -> None:
 
 
 def test_tune_prints_the_curve_the_choice_and_its_policy(run: Run, toy: Path, tmp_path: Path) -> None:
-    args = ["tune", "--instant-start", "0.99", "--scenario", toy, "--seeds", "2", "--step", "0.1", *ALONE]
+    size = ("--seeds", "2", "--step", by_profile("0.25", "0.1"))
+    args = ["tune", "--instant-start", "0.99", "--scenario", toy, *size, *ALONE]
     found = run(*args, "--picture", "curve.svg")
     assert (found.code, found.stderr) == (0, "")
     assert "(chosen)" in found.stdout
@@ -298,6 +323,15 @@ def test_tune_prints_the_curve_the_choice_and_its_policy(run: Run, toy: Path, tm
     assert "COST A MONTH in node hours (there are no prices)." in found.stdout
     assert " pods a day are late and all wait " in found.stdout
     assert (tmp_path / "curve.svg").read_text().startswith("<?xml")
+    policy = parse_policy(yaml.safe_load(run(*args, "-o", "yaml").stdout), source="t")
+    assert f"{policy.spec.extra_capacity.min_rate:g}" in next(
+        line for line in found.stdout.splitlines() if "(chosen)" in line
+    )
+
+
+@pytest.mark.thorough
+def test_the_document_of_tune_has_the_choice_of_the_policy(run: Run, toy: Path) -> None:
+    args = ["tune", "--instant-start", "0.99", "--scenario", toy, "--seeds", "2", "--step", "0.1", *ALONE]
     policy = parse_policy(yaml.safe_load(run(*args, "-o", "yaml").stdout), source="t")
     document = json.loads(run(*args, "-o", "json").stdout)
     assert document["chosen"]["rate"] == policy.spec.extra_capacity.min_rate
@@ -325,6 +359,11 @@ def test_tune_says_when_no_rate_reaches_the_goal(run: Run, toy: Path) -> None:
     found = run(*args)
     assert found.code == 3
     assert "No rate up to 0.02 reaches it" in found.stdout
+
+
+@pytest.mark.thorough
+def test_files_of_tune_hold_nothing_where_no_rate_reaches_the_goal(run: Run, toy: Path) -> None:
+    args = ["tune", "--scenario", toy, "--seeds", "1", "--largest", "0.02", *ALONE]
     quiet = run(*args, "-o", "yaml")
     assert (quiet.code, quiet.stdout) == (3, "")
     assert "no rate up to 0.02 reaches 0.99" in quiet.stderr

@@ -240,6 +240,7 @@ def test_where_nothing_asks_for_slack_it_says_so_and_how_to_ask(api: FakeApi, ru
     assert (shown["good"], shown["idle"], shown["built_in"]) == (True, True, False)
 
 
+@pytest.mark.thorough
 def test_a_reader_that_goes_is_no_error(api: FakeApi, tmp_path: Path) -> None:
     shown = policy()
     api.put(f"{POLICIES}/web", metadata=shown["metadata"], spec={}, status=shown["status"])

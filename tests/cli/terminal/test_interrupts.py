@@ -88,7 +88,9 @@ def test_an_interrupted_simulation_ends_with_130_and_says_nothing(
     assert left == []
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.thorough), signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=pytest.mark.thorough) for number in (signal.SIGTERM, signal.SIGHUP)]
+)
 def test_a_closed_terminal_and_a_kill_end_a_simulation_as_ctrl_c_does(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
     command = [str(COMMAND), "simulate", "long.yaml", "--seeds", "4"]

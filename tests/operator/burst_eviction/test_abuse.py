@@ -16,6 +16,7 @@ from slack_operator.burst_eviction.suspensions import LONGEST_SECONDS, Suspensio
 from slack_operator.placeholders.view.owners import Owners
 from slack_operator.placeholders.view.sinks import PodSink, WorkloadSink
 from tests.cases import run_for_each
+from tests.examples import by_profile
 from tests.operator.burst_eviction.test_burst_evictor import Way, crowded, deployment, grows, promise
 from tests.operator.fakes import NAMESPACE, TIME, pod
 
@@ -50,7 +51,9 @@ def test_no_way_is_made_while_there_is_a_class_of_the_name_that_stops_a_replica_
     assert caplog.text.count("delete it") == 1
 
 
-@pytest.mark.parametrize(("verb", "kind"), [("delete", "/pods/"), ("patch", "/replicasets/")])
+@pytest.mark.parametrize(
+    ("verb", "kind"), [("delete", "/pods/"), pytest.param("patch", "/replicasets/", marks=pytest.mark.thorough)]
+)
 def test_a_webhook_that_refuses_for_ever_is_asked_ever_more_seldom(verb: str, kind: str) -> None:
     way = Way()
     way.burst(4)
@@ -312,7 +315,7 @@ def _another(way: Way, path: str) -> None:
 
 
 @run_for_each("hand", [_more, _none, _mended, _critical, _deleted, _another])
-@run_for_each("lowered", [False, True])
+@run_for_each("lowered", by_profile([True], [False, True]))
 def test_whatever_a_hand_does_to_a_replica_set_that_is_suspended_counts_are_right_when_the_burst_is_over(
     hand: Callable[[Way, str], None], lowered: bool
 ) -> None:

@@ -78,7 +78,7 @@ def play(world: AccidentWorld, day: list[list[tuple[str, int, int]]]) -> None:
 
 
 @pytest.mark.timeout(900)
-@examples(100, quick=3, phases=[Phase.explicit, Phase.generate])  # shrinking such days takes minutes
+@examples(100, quick=2, phases=[Phase.explicit, Phase.generate])  # shrinking such days takes minutes
 @given(worlds, days)
 def test_whatever_befalls_what_is_ours_it_is_held_to_its_plan(
     world: AccidentWorld, day: list[list[tuple[str, int, int]]]

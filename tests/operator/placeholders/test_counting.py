@@ -1,5 +1,7 @@
 """Each kind of pod, seen as its events come: what an objective learns from, and for whom placeholders leave."""
 
+from itertools import islice
+
 import pytest
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
@@ -16,6 +18,7 @@ from slack_operator.learning.objectives import arrivals_of
 from slack_operator.placeholders.view.cluster_view import ClusterView
 from slack_operator.placeholders.view.sinks import PodSink
 from tests.cluster.build import NAMESPACE, NOW, Json, as_node, as_pod, placeholder
+from tests.examples import by_profile
 from tests.planner.pod_table import NODES, OTHERS, PRIORITY, combinations, expected, table
 from tests.planner.scenes import policy_of
 
@@ -78,7 +81,7 @@ def makes_way(view: ClusterView) -> bool:
 
 def test_every_combination_is_learnt_from_and_has_way_made_as_the_table_says() -> None:
     wrong, used = [], set[str]()
-    for names, item in combinations():
+    for names, item in islice(combinations(), 0, None, by_profile(7, 1)):
         used |= names
         view, sink = a_view()
         sink.apply(events(item))

@@ -315,7 +315,7 @@ def told(plan: Plan) -> dict[str, Any]:
     }
 
 
-@examples(500, quick=25)
+@examples(500, quick=10)
 @given(objects=clusters())
 def test_a_dry_run_and_the_operator_agree_on_what_is_there_and_on_the_plan(objects: list[Json]) -> None:
     operators, carried_out = by_the_operator(deepcopy(objects))

@@ -189,7 +189,7 @@ def test_an_autoscaler_that_was_known_by_its_events_is_remembered() -> None:
     assert (hold_of(world)["form"], hold_of(world)["reason"]) == ("Bound", "NoAnswer")
 
 
-@pytest.mark.parametrize("jump", [7200.0, -7200.0])
+@pytest.mark.parametrize("jump", [pytest.param(7200.0, marks=pytest.mark.thorough), -7200.0])
 def test_a_clock_that_is_set_makes_no_autoscaler_silent(jump: float) -> None:
     world = world_of(hold="Auto")
     world.autoscaler = KARPENTER

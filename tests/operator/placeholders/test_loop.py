@@ -83,7 +83,11 @@ def test_what_a_policy_gives_placeholders_is_written_once_and_the_pods_stay() ->
 
 
 @IN_BOTH_FORMS
-@pytest.mark.parametrize("own", [{}, {"labels": {"team": "b"}}], ids=["of the operator", "of both"])
+@pytest.mark.parametrize(
+    "own",
+    [pytest.param({}, marks=pytest.mark.thorough), {"labels": {"team": "b"}}],
+    ids=["of the operator", "of both"],
+)
 def test_what_the_operator_gives_all_placeholders_is_written_once_and_the_pods_stay(own: dict[str, Any]) -> None:
     w = world(placeholders=own)
     w.settle()

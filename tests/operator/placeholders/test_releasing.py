@@ -32,6 +32,15 @@ CONTESTS = {ReleaseNodes.LABEL: "writes its label", ReleaseNodes.MARKER_POD: "de
 MARKERS = "/api/v1/namespaces/resource-slack/pods"
 
 
+LABEL_IS_THOROUGH = pytest.mark.parametrize(
+    "way",
+    [pytest.param(ReleaseNodes.LABEL, marks=pytest.mark.thorough), ReleaseNodes.MARKER_POD],
+    ids=["label", "marker"],
+    indirect=True,
+)
+"""`make test` looks at the marker pod's way alone."""
+
+
 @pytest.fixture(params=[ReleaseNodes.LABEL, ReleaseNodes.MARKER_POD], ids=["label", "marker"])
 def way(request: pytest.FixtureRequest) -> ReleaseNodes:
     return ReleaseNodes(request.param)
@@ -179,6 +188,7 @@ def _is_fought_over(world: _Karpenter, value: str) -> None:
     assert f"node n1: somebody else {CONTESTS[world.release_nodes]}" in found["message"]
 
 
+@LABEL_IS_THOROUGH
 def test_a_release_that_somebody_undoes_each_time_is_left_off_for_a_while_and_other_nodes_are_released(
     way: ReleaseNodes,
 ) -> None:
@@ -191,6 +201,7 @@ def test_a_release_that_somebody_undoes_each_time_is_left_off_for_a_while_and_ot
     assert list(world.released()) == ["n2"]
 
 
+@LABEL_IS_THOROUGH
 def test_a_release_that_somebody_puts_back_each_time_is_left_there_for_a_while(way: ReleaseNodes) -> None:
     world = _Karpenter(way)
     world.turns()

@@ -240,6 +240,7 @@ def test_nothing_that_the_agent_decides_asks_the_wall_clock() -> None:
     assert asked == set(), "a wall clock that jumps would lose slots or give them twice"
 
 
+@pytest.mark.thorough
 def test_the_agent_is_light_and_what_it_decides_by_the_more() -> None:
     code = (
         "import sys; import slack.throttler.decision, slack.throttler.injection\n"

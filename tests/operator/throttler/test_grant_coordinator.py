@@ -245,7 +245,7 @@ def test_a_long_journal_keeps_only_pods_that_are_there(tmp_path: Path) -> None:
     assert Journal(tmp_path / "journal", BOOT).read().keys() == {("u7", "a")}
 
 
-@pytest.mark.parametrize("pods", [1, 1000])
+@pytest.mark.parametrize("pods", [1, pytest.param(1000, marks=pytest.mark.thorough)])
 def test_a_journal_is_as_long_as_what_is_there_and_is_rewritten_rarely(
     tmp_path: Path, pods: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

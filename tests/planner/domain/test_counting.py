@@ -92,7 +92,7 @@ def fits(snapshot: Snapshot, kind: int) -> bool:
 @pytest.mark.parametrize("unbound_scheduler", ["", UNBOUND_SCHEDULER])
 def test_every_combination_counts_as_the_table_says(unbound_scheduler: str) -> None:
     used, wrong, without = set[str](), [], measured(None)
-    for names, item in islice(combinations(), 0, None, by_profile(7, 1)):
+    for names, item in islice(combinations(), 0, None, by_profile(13, 1)):
         used |= names
         says, found = expected(names, unbound=unbound_scheduler != ""), measured(item, unbound_scheduler)
         # Mirrors have their workload's tolerations, so pods on tainted nodes count for what these may take.

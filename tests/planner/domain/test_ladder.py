@@ -6,6 +6,7 @@ from slack.planner.model.result import PlannerState
 from slack.planner.plan import plan
 from slack.planner.policy.spec import Policy, PolicySpec
 from tests.cluster.build import NOW, Json, node
+from tests.examples import by_profile
 from tests.planner.scenes import GI, ZONE, as_existing, plan_of, policy_of, replicas, snapshot_of
 from tests.planner.world import Group, World
 
@@ -32,7 +33,7 @@ def test_nodes_that_only_slack_keeps_change_no_step() -> None:
     world.add_pods("web", 21, 500, 1024)
     world.settle()
     writes, rates = world.writes, set()
-    for _ in range(120):
+    for _ in range(by_profile(40, 120)):
         rates.add(world.round(60.0).items[0].rate)
     assert rates == {0.5}
     assert world.writes == writes

@@ -77,7 +77,7 @@ def test_plans_are_the_same_with_what_is_kept_and_without(
 
 def test_a_change_of_one_number_is_seen_in_every_part_that_depends_on_it() -> None:
     """Each number that a snapshot holds is changed by itself, between plans that keep what they can."""
-    cache, wanted, base = PlanCache(), policies(), large(nodes=by_profile(60, 200), kinds=by_profile(60, 120))
+    cache, wanted, base = PlanCache(), policies(), large(nodes=by_profile(30, 200), kinds=by_profile(30, 120))
     nodes, kinds = base.nodes, base.kinds
     half = np.arange(len(nodes.names)) % 2 == 0
     more = [

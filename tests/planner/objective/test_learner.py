@@ -157,7 +157,7 @@ def test_bytes_that_are_no_learners_are_refused_in_words(data: bytes) -> None:
         decode(data)
 
 
-@pytest.mark.parametrize("days_off", [-2, pytest.param(365, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("days_off", [pytest.param(days, marks=pytest.mark.thorough) for days in (-2, 365)])
 def test_a_clock_that_was_wrong_for_a_while_is_no_day_s_length_and_is_kept(days_off: int) -> None:
     learner, at = after_hours(26)
     fed(learner, 1, start=at + days_off * 86400)

@@ -17,7 +17,7 @@ from slack.planner.wanted import joining, part
 from slack.planner.wanted.cover_choice import Items
 from slack.planner.wanted.joining import LINES, WIDEST, rounded_up
 from tests.cluster.build import NOW, Json, node, pod
-from tests.examples import examples
+from tests.examples import by_profile, examples
 from tests.planner.scenes import policy_of, snapshot_of
 
 GROUPS = [
@@ -168,7 +168,7 @@ def test_a_job_more_leaves_the_shapes_as_they_are() -> None:
     policy, cache = policy_of(), PlanCache()
     made = plan(snapshot_of(*GROUPS, *jobs(drawn)), [policy], now=NOW, cache=cache)
     first = {shape.shape.name for shape in made.items[0].shapes if shape.role is Role.COVER}
-    for turn in range(1, 6):
+    for turn in range(1, by_profile(3, 6)):
         existing = tuple(once_written(item.policy, shape) for item in made.items for shape in item.shapes)
         drawn.append((int(chance.integers(10, 3900)), int(chance.integers(16, 15_000)), "", 0, True))
         made = plan(

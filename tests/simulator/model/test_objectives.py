@@ -28,6 +28,7 @@ SCENARIO = {
 }
 
 
+@pytest.mark.thorough
 def test_what_comes_is_learnt_and_starts_at_once() -> None:
     document = {**SCENARIO, "operator": {"hold": "Bound"}}
     scenario = variant("objective=0.9", parse_scenario(document, source="waves")).scenario

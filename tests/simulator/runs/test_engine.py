@@ -336,7 +336,7 @@ def _check(sim: Simulation) -> None:
         assert 0 <= cluster.group_counts[group_row] <= spec.max
 
 
-@examples(20, quick=3)
+@examples(20, quick=2)
 @given(_WORKLOADS, _SLACK, st.sampled_from([CA, KARPENTER, {"kind": "none"}]), st.integers(0, 1000))
 def test_no_node_is_overcommitted_no_pod_is_lost_and_time_only_moves_forward(
     loads: list[tuple[str, str, int, str, Json, Json]], slack: Json, autoscaler: Json, seed: int

@@ -311,6 +311,7 @@ def test_it_imports_none_of_the_heavy_libraries_and_takes_little_memory() -> Non
     assert rss_kib < MOST_IMPORTED_MIB * 1024
 
 
+@pytest.mark.thorough
 def test_the_command_becomes_an_agent_that_is_as_light(node: Node) -> None:
     """resource-slack audit agent: the command line's libraries, pydantic among them, must not stay."""
     program = Path(sys.executable).parent / "resource-slack"
