@@ -1,7 +1,7 @@
 """The texts that users read, and the lists of pages: for users, reference, for maintainers."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ REFERENCE = (
     "charts/resource-slack/README.md",
 )
 """Pages and folders that people search, and do not read from the top."""
+RUNBOOKS = "docs/runbooks"
+"""Reference pages too, but read at night: their words are checked, and their length is not counted with the pages."""
 MAINTAINERS = (
     "docs/architecture.md",
     "docs/decisions.md",
@@ -111,4 +113,5 @@ SOURCES: dict[str, Callable[[], Iterable[Sentence]]] = {
 def all_texts() -> list[Text]:
     """Every text that the check covers."""
     pages = [page_text(name) for name in user_pages()]
-    return [*pages, *(Text(name, tuple(read())) for name, read in SOURCES.items())]
+    runbooks = [replace(page_text(name), is_page=False) for name in all_pages() if below(name, (RUNBOOKS,))]
+    return [*pages, *runbooks, *(Text(name, tuple(read())) for name, read in SOURCES.items())]
