@@ -8,6 +8,7 @@ import pytest
 
 from e2e.harness.api import Api, Json
 from e2e.harness.autoscalers.cluster_autoscaler import ClusterAutoscaler, NodeGroup
+from e2e.harness.autoscalers.karpenter import Karpenter
 from e2e.harness.cluster import kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, make_namespace, nodes, scale, wait_for_running, wait_until
@@ -201,6 +202,45 @@ def test_flags_that_are_switched_on_later_double_nothing(cluster: Backend, clust
             # Its first loop may see its own chunks beside ours, which leave a moment later.
             wait_until(lambda: len(nodes(api)) == 2, 120, "no chunk to have a second node")
             assert wait_until(lambda: _the_one_server(api), 20, "one server to hold them still") == served
+
+
+@pytest.mark.autoscaler
+def test_karpenter_serves_with_its_gate_and_we_do_without(cluster: Backend) -> None:
+    """The CRD is there in both cases, as Karpenter's chart brings it."""
+    api = cluster.api
+    install_kind(api)
+    api.create(pod_template("chunk", cpu="3"))
+    pinned = pod_template("pinned", cpu="1")
+    pinned["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "one"}
+    api.create(pinned)
+    with Karpenter(cluster) as karpenter, serving(cluster, name="without"):
+        karpenter.add_pool("default")
+        api.create(capacity_buffer("cb", podTemplateRef={"name": "chunk"}, replicas=2))
+        wait_for_provisioning(api, "cb", FITS, 60 + PROBE_SECONDS)
+        assert nodes(api), "Karpenter has made a node for the chunks"
+        api.create(capacity_buffer("pinned", podTemplateRef={"name": "pinned"}, replicas=1))
+        wait_for_provisioning(api, "pinned", "False NotReadyForProvisioning")
+        ready = next(c for c in buffer_status(api, "pinned")["conditions"] if c["type"] == "ReadyForProvisioning")
+        assert "requires kubernetes.io/hostname" in ready["message"]
+        delete_buffer(api, "pinned")
+    with (
+        Karpenter(cluster, flags=["--feature-gates=CapacityBuffer=true"]),
+        serving(cluster, name="with") as operator,
+    ):
+        wait_until(
+            lambda: operator.metric("slack_capacity_buffer_server", server="Karpenter") == 1,
+            60,
+            "the probe to find Karpenter",
+            state=lambda: buffer_status(api, "cb"),
+        )
+        wait_until(lambda: not buffer_sets(api), 30, "our placeholders to be gone")
+        wait_until(
+            lambda: buffer_status(api, "cb").get("provisioningStrategy") == "buffer.x-k8s.io/active-capacity",
+            60,
+            "Karpenter to serve the buffer",
+            state=lambda: buffer_status(api, "cb"),
+        )
+        wait_for_provisioning(api, "cb", FITS, 90)
 
 
 def _the_one_server(api: Api) -> str:
