@@ -25,16 +25,16 @@ class ProcessMetrics:
         self._gauge(build_info).labels(metadata.version("resource-slack")).set(1)
 
     def _gauge(self, definition: MetricDefinition) -> Gauge:
-        return Gauge(*self._checked(definition, "gauge"), registry=self.registry)
+        return Gauge(*self._describe(definition, "gauge"), registry=self.registry)
 
     def _counter(self, definition: MetricDefinition) -> Counter:
-        return Counter(*self._checked(definition, "counter"), registry=self.registry)
+        return Counter(*self._describe(definition, "counter"), registry=self.registry)
 
     def _histogram(self, definition: MetricDefinition) -> Histogram:
-        described = self._checked(definition, "histogram")
+        described = self._describe(definition, "histogram")
         return Histogram(*described, registry=self.registry, buckets=definition.buckets)
 
-    def _checked(self, definition: MetricDefinition, kind: str) -> tuple[str, str, tuple[str, ...]]:
+    def _describe(self, definition: MetricDefinition, kind: str) -> tuple[str, str, tuple[str, ...]]:
         """Return name, help and labels; a metric is of the kind that its definition, and so its page, says."""
         assert definition.type == kind, f"{definition.name} is declared as a {definition.type}, not as a {kind}"
         return definition.name, definition.help, definition.labels
