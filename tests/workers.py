@@ -134,6 +134,12 @@ def _follow(session: pytest.Session, workers: list[Connection], queue: _Queue) -
             queue.close()
 
 
+def _capture_anew(capture: Any) -> None:
+    """Capture into files of this process, as between two tests: the terminal is not captured."""
+    capture.start_global_capturing()
+    capture.suspend_global_capture(in_=False)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     count = _worker_count(session.config)
@@ -141,7 +147,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     queue = _Queue(list(_pieces(session.items)))
     capture = session.config.pluginmanager.getplugin("capturemanager")
-    capture.stop_global_capturing()  # each process captures into files of its own
+    capture.stop_global_capturing()
     workers: list[Connection] = []
     processes: list[int] = []
     for number in range(count):
@@ -152,7 +158,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         if process == 0:
             for other in (*workers, receiver):
                 other.close()
-            capture.start_global_capturing()
+            _capture_anew(capture)
             sender = _Sender(connection, session.config)
             _become_worker(session, sender, f"worker{number}")
             _run(session, queue.numbers(), sender)
@@ -160,7 +166,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         connection.close()
         workers.append(receiver)
         processes.append(process)
-    capture.start_global_capturing()
+    _capture_anew(capture)
     _follow(session, workers, queue)
     for process in processes:
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
