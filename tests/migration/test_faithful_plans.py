@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slack.cluster.labels import API_VERSION
@@ -13,6 +13,7 @@ from slack.planner.model.result import PolicyPlan
 from slack.planner.policy.spec import KIND, parse_policy
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, proportional
 from tests.cluster.build import Json, node, pod
+from tests.examples import examples
 from tests.migration.test_faithful import ENTRIES, by_entries
 from tests.planner.scenes import plan_of
 
@@ -21,7 +22,7 @@ Size = tuple[int, int]
 PARTS = st.sampled_from([0.25, 0.5, 1.0])
 SIZES = st.tuples(st.integers(1, 8).map(lambda n: n * 100), st.integers(1, 16).map(lambda n: n * 128))
 POLICY = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "again"}}
-SLOWLY = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+SLOWLY = examples(40, quick=10)
 
 
 @st.composite

@@ -165,6 +165,7 @@ def test_what_the_autoscaler_refuses_is_said_beside_refilling_in_the_next_plan()
     assert "max node group size reached" in satisfied.message
 
 
+@pytest.mark.thorough
 def test_where_no_autoscaler_says_a_word_the_condition_tells() -> None:
     (item,) = stuck(answer=None).plan().items
     ignored = item.condition(ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS)
