@@ -101,7 +101,7 @@ def _test(case: Case) -> dict[str, Any]:
     fired = [PERIOD_RULE] if case.rule == FIRES else []
     fired += [] if case.alert == NONE else [case.alert]
     samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(fired)]
-    firing = 'count by (alertname) (ALERTS{alertname!~"ResourceSlack.*", alertstate="firing"})'
+    firing = 'count by (alertname) (ALERTS{alertname!~"ResourceSlack.*|SlackAuditAbsent", alertstate="firing"})'
     return {
         "name": case.case,
         "interval": "30s",
