@@ -25,6 +25,7 @@ def test_what_an_upgrade_finds_on_placeholders_never_changes() -> None:
         "ANNOTATION_SUBJECT": "resource-slack.io/subject",
         "ANNOTATION_RETIRED_SUBJECTS": "resource-slack.io/retired-subjects",
         "PRIORITY_CLASS": "resource-slack",
+        "SUSPENDED_PRIORITY_CLASS": "resource-slack-makes-way",
         "CREATION_BLOCK": "resource-slack-brake",
         "LABEL_PLACEHOLDER": "resource-slack.io/placeholder",
         "LABEL_POLICY": "resource-slack.io/policy",
