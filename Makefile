@@ -120,28 +120,25 @@ playground: $(READY)
 
 # --- tests -----------------------------------------------------------------------------------------------------------
 
-# One worker a core, forked when all tests are collected. PYTEST_ARGS goes through: --workers=0 for one process, -k,
-# --shuffle SEED. Tests of the pages are run by `make check-pages`.
-PYTEST = $(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,)
-FORKED = $(PYTEST) -p tests.workers --workers=auto
-# Coverage is counted in workers that pytest-cov knows.
-COUNTED = $(PYTEST) --numprocesses=auto --dist=worksteal
+# One worker a core. PYTEST_ARGS goes through: -n 0 for one process, -k, --shuffle SEED. Tests of the pages are run by
+# `make check-pages`.
+PYTEST = $(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,) --numprocesses=auto --dist=worksteal
 
 test: $(READY)
-	@$(FORKED) -m 'not thorough' --ignore=tests/docs $(PYTEST_ARGS)
+	@$(PYTEST) -m 'not thorough' --ignore=tests/docs $(PYTEST_ARGS)
 
 # All tests, the property tests with all their examples: a minute and more for some, on a machine of others much more.
 test-thorough: export HYPOTHESIS_PROFILE = thorough
 test-thorough: $(READY)
-	@$(FORKED) -o timeout=900 $(PYTEST_ARGS)
+	@$(PYTEST) -o timeout=900 $(PYTEST_ARGS)
 
 # What decides must be shown by tests that run in the process: the floor is for these packages, each branch counted, and
 # judged by their own tests alone, with the few examples of `make test`: counting branches takes more than twice as long.
 coverage: $(READY)
-	@$(COUNTED) tests/planner tests/cluster --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
-	@$(COUNTED) tests/throttler --cov=slack/throttler --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
-	@$(COUNTED) tests/demand --cov=slack/demand --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
-	@$(COUNTED) tests/scorer tests/loadwatcher tests/operator/scorer tests/operator/loadwatcher --cov=slack/scorer --cov=slack/loadwatcher --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
+	@$(PYTEST) tests/planner tests/cluster --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
+	@$(PYTEST) tests/throttler --cov=slack/throttler --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
+	@$(PYTEST) tests/demand --cov=slack/demand --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
+	@$(PYTEST) tests/scorer tests/loadwatcher tests/operator/scorer tests/operator/loadwatcher --cov=slack/scorer --cov=slack/loadwatcher --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds \
