@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import yaml
 
 from e2e.harness.cluster.certificates import Authority
 from e2e.harness.ports import free_port
+from slack_operator.throttler.gate.settings import PREFIX
 
 PROGRAM = Path(sys.executable).parent / "resource-slack"
 START_SECONDS = 60.0
@@ -163,6 +165,40 @@ def test_a_process_that_waits_for_a_silent_server_ends_within_a_second(
             process.kill()
         assert process.stdout is not None
         said = process.stdout.read()
+    assert silent.taken, said
+    assert process.returncode == 0, said
+    assert seconds < most_seconds, said
+
+
+@pytest.mark.thorough
+def test_a_gate_whose_agent_is_silent_ends_within_a_second(
+    silent: Silent, files: Path, tmp_path: Path, most_seconds: float
+) -> None:
+    settings = {
+        "AGENT_HOST": "127.0.0.1",
+        "AGENT_PORT": str(silent.port),
+        "AGENT_NAME": "localhost",
+        "AGENT_CA": (files / "ca.crt").read_text(),
+        "CONTAINERS": "a",
+        "FAIL_OPEN_AFTER": "3600",
+        "DOORBELL_HOST": "127.0.0.1",
+        "DOORBELL_PORT": str(free_port()),
+        "FOLDER": str(tmp_path),
+        "TOKEN_FILE": str(files / "token"),
+    }
+    environment = os.environ | {f"{PREFIX}{name}": value for name, value in settings.items()}
+    command = [sys.executable, "-m", "slack_operator.throttler.gate"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while not silent.taken and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(0.3)
+            seconds = _seconds_to_end(process)
+        finally:
+            process.kill()
+        assert process.stderr is not None
+        said = process.stderr.read()
     assert silent.taken, said
     assert process.returncode == 0, said
     assert seconds < most_seconds, said
