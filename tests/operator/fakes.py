@@ -461,7 +461,13 @@ class World:
             ),
             act,
             Publisher(
-                Reporter(writer, self.recorder, namespace=NAMESPACE, wall=self.wall, **rules),  # type: ignore[arg-type]
+                Reporter(
+                    writer,
+                    self.recorder,  # type: ignore[arg-type]  # it has the part that is called
+                    namespace=NAMESPACE,
+                    wall=self.wall,
+                    **rules,
+                ),
                 self.metrics,
                 act,
                 self.forms,
