@@ -6,6 +6,7 @@ off: other suites make it. A cluster and a node of this module's own; root only.
 
 import contextlib
 import json
+import os
 import statistics
 import threading
 import time
@@ -43,6 +44,10 @@ BACK_OFF = {"crashLoopBackOff": {"maxContainerRestartPeriod": "5s"}}
 """To the kubelet, a container that waits after its end crashes (docs/details/throttler.md): 10 s, 20 s, up to 300."""
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "static-pod.yaml"
 UP = "echo > /tmp/up;"
+GATE_OPENS_SECONDS = 60
+"""A gate that has never had an answer does not know the policy: docs/details/throttler.md."""
+AWAY_SECONDS = int(os.environ.get("AGENT_AWAY_SECONDS", "30"))
+"""How long the agent is gone: an hour by hand, seconds with all suites."""
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +131,42 @@ def test_a_container_that_crashes_while_the_agent_is_gone_starts_again_and_that_
     wait_until(skipped, 60, "an Event that says so")
     assert all("container main started without a permit" in note for note in skipped()), "beside has not started again"
     place.remove(name)
+
+
+@pytest.mark.timeout(900 + AWAY_SECONDS)
+def test_starts_go_on_for_as_long_as_the_agent_is_gone_and_are_gated_when_it_is_back(place: PacedNode) -> None:
+    """Again and again a container crashes and a pod comes; a gate that never had an answer opens after its default."""
+    place.policy(1, failOpenAfter="5s")
+    name = place.create(shop("crashing", container("main", "sleep 10; exit 1;"), container("beside")))
+    place.wait(name, "beside", "running")
+    place.agent.program.kill()
+    began, at_first = time.monotonic(), place.status(name, "main")["restartCount"]
+    longest, restarts, pods = 0.0, at_first, 0
+    try:
+        while time.monotonic() - began < AWAY_SECONDS:
+            created = time.monotonic()
+            later = place.create(shop(f"later-{pods}", container("main")))
+            place.wait(later, "main", "running")
+            longest = max(longest, time.monotonic() - created)
+            place.remove(later)
+            pods += 1
+
+            def crashed_again(before: int = restarts) -> bool:
+                return int(place.status(name, "main")["restartCount"]) > before
+
+            wait_until(crashed_again, 60, "main to start again without an agent", lambda: place.pod(name)["status"])
+            restarts = place.status(name, "main")["restartCount"]
+        away = time.monotonic() - began
+        assert place.status(name, "beside")["restartCount"] == 0
+    finally:
+        place.agent.start()
+    print(f"no agent for {away:.0f} s: {restarts - at_first} restarts, {pods} pods, at most {longest:.1f} s to a start")
+    assert longest < GATE_OPENS_SECONDS + 30
+    gated = place.create(shop("gated", *(container(each, "sleep 3;" + UP, **PROBE) for each in "ab")))
+    wait_until(lambda: place.agent.metric("slack_throttler_slots_taken") >= 1, 60, "the agent to hand out slots")
+    for each in "ab":
+        place.wait(gated, each, "running")
+    place.remove(name, gated)
 
 
 def hungry(name: str) -> Json:
