@@ -37,6 +37,8 @@ from e2e.harness.product.throttler import (
     rendered,
     wait_until_injected,
 )
+from slack.cluster.labels import API_VERSION
+from slack.throttler.config import KIND
 from slack.throttler.injection import DEPENDS_ON, FIRST_DOORBELL_PORT, GATE, NOT_GATED, GateOptions, patch
 
 SHOP, OTHER = "throttled-shop", "other-shop"
@@ -508,6 +510,23 @@ def test_the_controller_uses_the_rights_of_the_chart_and_asks_for_no_others(plac
     wait_until(lambda: not left(), 60, "its rights to be used", left)
     asked = backend.audit_entries(user=user, since=place.mark)
     assert {str(right) for right in rbac.refused(rights, asked)} == set()
+
+
+def test_a_new_gate_goes_by_the_policy_if_a_webhook_injects_it(place: Place) -> None:
+    """Its agent may be away, and then nobody else could tell it; the API server alone knows no policies."""
+    install_crds(place.cluster.api, CRDS)
+    place.cluster.api.apply(
+        {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "default"}, "spec": {"failOpenAfter": "9s"}}
+    )
+
+    def told() -> str:
+        gate = gates(place.admitted(a_pod()))[0]
+        return str({entry["name"]: entry.get("value") for entry in gate["env"]}["THROTTLER_FAIL_OPEN_AFTER"])
+
+    if place.controller is None:
+        assert told() == "60"
+    else:
+        wait_until(lambda: told() == "9", 90, "the webhook to know the policy", told)
 
 
 def test_while_nobody_answers_pods_are_made_as_they_are(place: Place) -> None:

@@ -45,7 +45,7 @@ BACK_OFF = {"crashLoopBackOff": {"maxContainerRestartPeriod": "5s"}}
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "static-pod.yaml"
 UP = "echo > /tmp/up;"
 GATE_OPENS_SECONDS = 60
-"""A gate that has never had an answer does not know the policy: docs/details/throttler.md."""
+"""What these gates go by before their first answer; no webhook has told them the policy's time."""
 AWAY_SECONDS = int(os.environ.get("AGENT_AWAY_SECONDS", "30"))
 """How long the agent is gone: an hour by hand, seconds with all suites."""
 
@@ -135,7 +135,7 @@ def test_a_container_that_crashes_while_the_agent_is_gone_starts_again_and_that_
 
 @pytest.mark.timeout(900 + AWAY_SECONDS)
 def test_starts_go_on_for_as_long_as_the_agent_is_gone_and_are_gated_when_it_is_back(place: PacedNode) -> None:
-    """Again and again a container crashes and a pod comes; a gate that never had an answer opens after its default."""
+    """Again and again a container crashes and a pod comes; a gate that never had an answer opens after its own time."""
     place.policy(1, failOpenAfter="5s")
     name = place.create(shop("crashing", container("main", "sleep 10; exit 1;"), container("beside")))
     place.wait(name, "beside", "running")

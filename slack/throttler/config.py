@@ -5,7 +5,7 @@ good policy. Null turns a limit off; a field that is absent has its default, whi
 that nobody wrote is never above maxRate.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -156,6 +156,10 @@ class ThrottlePolicySpec(SpecModel):
         """Whether the policy is about a node with these labels."""
         return all(labels.get(key) == value for key, value in self.node_selector.items())
 
+    def may_select(self, labels: Mapping[str, str]) -> bool:
+        """Whether the policy can be about a node with these labels and others that are not known."""
+        return all(labels.get(key, value) == value for key, value in self.node_selector.items())
+
 
 def _float(value: Decimal | None) -> float | None:
     return None if value is None else float(value)
@@ -242,3 +246,26 @@ def choose(policies: Iterable[ThrottlePolicy], labels: Mapping[str, str]) -> Cho
         tuple(policy.name for policy in rest if len(policy.spec.node_selector) < keys),
         tuple(policy.name for policy in rest if len(policy.spec.node_selector) == keys),
     )
+
+
+def first_fail_open_after(policies: Sequence[ThrottlePolicy], labels: Mapping[str, str]) -> timedelta | None:
+    """Return the time that a new gate goes by, before an agent has told it the policy of its node.
+
+    A pod that is being created has no node yet. Of the policies that its node may have, the shortest time counts: an
+    agent that is away keeps no pod down for longer than its policy says.
+
+    Args:
+        policies: all of the cluster.
+        labels: what the pod demands of its node; the node may have others, too.
+
+    Returns:
+        None if no policy can be about that node.
+    """
+    certain = choose(policies, labels).policy
+    keys = -1 if certain is None else len(certain.spec.node_selector)
+    possible = [
+        policy for policy in policies if len(policy.spec.node_selector) > keys and policy.spec.may_select(labels)
+    ]
+    if certain is not None:
+        possible.append(certain)
+    return min((policy.spec.fail_open_after for policy in possible), default=None)

@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2e.harness.json_patch import patched
+from slack.cluster.labels import API_VERSION
+from slack.throttler.config import ThrottlePolicy, parse_throttle_policy
 from slack.throttler.injection import DEPENDS_ON, ENABLED, GATE, PERMITS_IN, VARIABLE, Backend, GateOptions
 from slack_operator.throttler.controller.admission import AdmissionRules, InvalidReview, Outcome, judged, read
 
@@ -59,6 +62,32 @@ def test_a_pod_is_given_its_gate_and_asking_again_changes_nothing() -> None:
     assert [entry["name"] for entry in after["spec"]["initContainers"]] == [GATE]
     outcome, response = said(after)
     assert (outcome, response) == (Outcome.AS_IT_WAS, {"uid": "0a1b", "allowed": True})
+
+
+def test_a_new_gate_goes_by_the_shortest_time_of_the_policies_that_its_node_may_have() -> None:
+    def policy(name: str, after: str, **selector: str) -> ThrottlePolicy:
+        spec = {"failOpenAfter": after, "nodeSelector": selector}
+        document = {"apiVersion": API_VERSION, "kind": "ThrottlePolicy", "metadata": {"name": name}, "spec": spec}
+        return parse_throttle_policy(document, source=name)
+
+    everywhere, batch, gpu = policy("all", "90s"), policy("batch", "9s", pool="batch"), policy("gpu", "5m", pool="gpu")
+    cases: list[tuple[tuple[ThrottlePolicy, ...], Json | None, str]] = [
+        ((), None, "60"),
+        ((gpu,), {"pool": "web"}, "60"),
+        ((everywhere,), None, "90"),
+        ((everywhere, batch, gpu), None, "9"),
+        ((everywhere, gpu), {"zone": "a"}, "90"),
+        ((everywhere, batch, gpu), {"pool": "gpu"}, "300"),
+        ((everywhere, batch, gpu), {"pool": "web"}, "90"),
+    ]
+    for policies, selector, after in cases:
+        asked = a_pod()
+        asked["spec"] |= {"nodeSelector": selector}
+        outcome, response = said(asked, replace(RULES, policies=policies))
+        assert outcome is Outcome.GATED
+        gate = patched(asked, operations(response))["spec"]["initContainers"][0]
+        told = {entry["name"]: entry.get("value") for entry in gate["env"]}
+        assert told["THROTTLER_FAIL_OPEN_AFTER"] == after, (policies, selector)
 
 
 def test_with_the_other_backend_a_pod_is_given_the_name_of_a_config_map_of_its_own() -> None:

@@ -8,13 +8,14 @@ Our own namespace and `kube-system` are left out here too, whatever a webhook's 
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
 from slack.errors import InvalidInput
+from slack.throttler.config import ThrottlePolicy, first_fail_open_after
 from slack.throttler.config_maps import name_for
 from slack.throttler.graph import InvalidGraph
 from slack.throttler.injection import (
@@ -85,6 +86,8 @@ class AdmissionRules:
     backend: Backend
     options: GateOptions
     """What gates are told; nothing of it is used with the other backend."""
+    policies: tuple[ThrottlePolicy, ...] = ()
+    """All of the cluster: a gate goes by one's failOpenAfter until its agent has told it the node's."""
     left_out: frozenset[str]
     """Namespaces."""
     unsupported: str | None = None
@@ -126,7 +129,7 @@ def judged(request: AdmissionRequest, rules: AdmissionRules) -> tuple[Outcome, J
         if rules.backend is Backend.CONFIGMAP:
             operations = patch_by_config_map(pod, name_for(request.uid))
         else:
-            operations = patch(pod, rules.options)
+            operations = patch(pod, _options(pod, rules))
     except InvalidManifest as error:
         return Outcome.UNREADABLE, _answer(request, warning=f"not gated: {error}")
     except InvalidGraph as error:
@@ -135,6 +138,12 @@ def judged(request: AdmissionRequest, rules: AdmissionRules) -> tuple[Outcome, J
     except NameTaken as error:
         return Outcome.REFUSED, _refusal(request, str(error))
     return (Outcome.GATED if operations else Outcome.AS_IT_WAS), _answer(request, operations)
+
+
+def _options(pod: Mapping[str, Any], rules: AdmissionRules) -> GateOptions:
+    selector = (pod.get("spec") or {}).get("nodeSelector") or {}
+    after = first_fail_open_after(rules.policies, selector)
+    return rules.options if after is None else replace(rules.options, fail_open_after_seconds=after.total_seconds())
 
 
 def _is_new_pod(request: AdmissionRequest) -> bool:

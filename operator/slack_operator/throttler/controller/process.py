@@ -64,14 +64,16 @@ THROTTLE_POLICY = Kind(
 class Injection:
     """What the webhook judges by, kept up to date. `refresh` belongs to the loop's thread, `rules` to any."""
 
-    def __init__(self, settings: ThrottlerControllerSettings, env_files: EnvFiles) -> None:
+    def __init__(
+        self, settings: ThrottlerControllerSettings, env_files: EnvFiles, desired: Desired[ThrottlePolicy]
+    ) -> None:
         """Read the agents' authority.
 
         Raises:
             InvalidCertificate: it cannot be read.
         """
         self._settings = settings
-        self._env_files = env_files
+        self._env_files, self._desired = env_files, desired
         self._by_file = _backend(settings) is Backend.FILE
         self._outages = Outages()
         self._rules = self._made(_authority(settings) if self._by_file else "")
@@ -108,6 +110,7 @@ class Injection:
                 requests=settings.gate_requests or {},
                 limits=settings.gate_limits or {},
             ),
+            policies=_readable(self._desired),
             left_out=NEVER | {settings.namespace},
             unsupported=self._env_files.problem,
         )
@@ -124,10 +127,10 @@ def build(settings: ThrottlerControllerSettings, stopping: Stopping) -> Process:
     certificate = Certificate.from_files(*files)
     tls = None if certificate is None else certificate.context
     connection = connected(settings, metrics.on_request)
-    injection = _injection(settings, connection)
-    metrics.show_unsupported(injection.rules.unsupported is not None)
     context = ProcessContext(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
     desired: Desired[ThrottlePolicy] = Desired(context.wake.touch, parse_throttle_policy, KIND.lower())
+    injection = _injection(settings, connection, desired)
+    metrics.show_unsupported(injection.rules.unsupported is not None)
     labels = NodeLabels()
     permits = _permits(settings, context, metrics, lambda: starts, desired, labels)
     nodes = reflector(connection, labels)
@@ -166,9 +169,15 @@ def build(settings: ThrottlerControllerSettings, stopping: Stopping) -> Process:
     return Process(context, components)
 
 
-def _injection(settings: ThrottlerControllerSettings, connection: Connection) -> Injection:
+def _readable(desired: Desired[ThrottlePolicy]) -> tuple[ThrottlePolicy, ...]:
+    return tuple(entry.policy for entry in desired.entries() if entry.policy is not None)
+
+
+def _injection(
+    settings: ThrottlerControllerSettings, connection: Connection, desired: Desired[ThrottlePolicy]
+) -> Injection:
     try:
-        injection = Injection(settings, EnvFiles(connection, settings.namespace))
+        injection = Injection(settings, EnvFiles(connection, settings.namespace), desired)
     except InvalidCertificate as error:
         raise CannotStart(f"{flag('agent_ca_file')}: {error}") from None
     injection.refresh()  # before the first pod is seen: one that is gated where it cannot be is refused
@@ -229,8 +238,7 @@ def _permits(
         return None
 
     def fail_open_after_seconds(node: str) -> float:
-        policies = [entry.policy for entry in desired.entries() if entry.policy is not None]
-        policy = labels.policy_of(node, policies)
+        policy = labels.policy_of(node, _readable(desired))
         return settings.fail_open_after if policy is None else policy.spec.fail_open_after.total_seconds()
 
     return Permits(
@@ -257,8 +265,7 @@ def _late_pods(
         return None
 
     def deletes(node: str) -> bool:
-        policies = [entry.policy for entry in desired.entries() if entry.policy is not None]
-        policy = labels.policy_of(node, policies)
+        policy = labels.policy_of(node, _readable(desired))
         return policy is not None and policy.spec.start_timeout.then is TimeoutAction.DELETE
 
     return LatePods(
