@@ -32,10 +32,8 @@ from slack_operator.placeholders.report.metrics import described
 from tests.audit.tree import TREES, unpack
 from tests.operator import on_call
 from tests.tools.monitoring.promql import family_of, metric_names
-from tools.monitoring import audit, demand, load_watcher, scoring, throttler
-from tools.monitoring.catalog import GROUPS
 from tools.monitoring.dashboard import panels
-from tools.monitoring.rules import alerts, recordings, rule_file
+from tools.monitoring.rules import GROUPS, RULE_FILE, alerts, recordings
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "charts" / "resource-slack" / "rules" / "resource-slack.yaml"
@@ -49,12 +47,9 @@ PRICES = '--prices={"currency": "EUR", "cpu": 0.03, "memory": 0.004}'
 NOT_SERVED = {"slack_capacity_buffers", "slack_capacity_buffer_chunks"}
 """An operator that serves no CapacityBuffers has no series of them."""
 WITHOUT_KUBELET = {"Failed probes"}
-NOT_INSTALLED = {
-    alert.name
-    for alerts_of in (audit.ALERTS, load_watcher.ALERTS, scoring.ALERTS, throttler.ALERTS, demand.ALERTS)
-    for alert in alerts_of
-    if "absent(" in alert.expression
-}
+AUDIT = alerts(GROUPS, "resource-slack.cpu-limits")
+OF_OPERATOR = alerts(GROUPS, "resource-slack.operator", "resource-slack.policies")
+NOT_INSTALLED = {alert.name for alert in alerts(GROUPS) if alert not in OF_OPERATOR and "absent(" in alert.expression}
 """What fires where only the operator is: its release has no rules of companions."""
 
 
@@ -151,9 +146,7 @@ class OperatorPrometheus(Prometheus):
         document["global"]["evaluation_interval"] = "1s"
         # As the PodMonitors have it: namespace, pod and container are those of the pods that are audited.
         job = {"job_name": "resource-slack", "honor_labels": True, "static_configs": [{"targets": self._targets}]}
-        rules = self._cluster.run_folder / "rules.yaml"
-        rules.write_text(yaml.safe_dump(rule_file(GROUPS)), encoding="utf-8")
-        return {**document, "scrape_configs": [job], "rule_files": [str(rules)]}
+        return {**document, "scrape_configs": [job], "rule_files": [str(RULE_FILE)]}
 
 
 def _queries(component: str = "operator") -> Iterator[tuple[str, str]]:
@@ -177,7 +170,7 @@ def test_rules_are_valid_and_every_alert_fires_when_it_should_and_only_then() ->
 def test_on_call_one_alert_fires_for_each_trouble_and_none_for_what_is_calm(tmp_path: Path) -> None:
     """The scenes of tests/operator/on_call.py, of which unit tests hold what kubectl, `status` and the page say."""
     # Of companions that are not there the absence is no trouble: a release loads the rules of what it has.
-    names = [alert.name for alert in alerts(GROUPS) if alert not in audit.ALERTS and alert.name not in NOT_INSTALLED]
+    names = [alert.name for alert in alerts(GROUPS) if alert not in AUDIT and alert.name not in NOT_INSTALLED]
     tests = tmp_path / "tests.yaml"
     tests.write_text(json.dumps(on_call.promtool_tests([str(RULES)], names)), encoding="utf-8")
     tested = promtool("test", "rules", str(tests))
@@ -215,8 +208,7 @@ def test_rules_and_dashboard_read_what_the_running_operator_exports(cluster: Bac
         _names_are_good(page)
     exported = {sample.name for page in pages for family in _families(page) for sample in family.samples}
     families = {family.name for page in pages for family in _families(page)}
-    others = (*audit.ALERTS, *load_watcher.ALERTS, *scoring.ALERTS, *throttler.ALERTS, *demand.ALERTS)
-    expressions = [alert.expression for alert in alerts(GROUPS) if alert not in others]
+    expressions = [alert.expression for alert in OF_OPERATOR]
     expressions += [recording.expression for recording in recordings(GROUPS)] + [
         expression for _, expression in _queries()
     ]
@@ -257,7 +249,7 @@ def test_the_audits_rules_and_row_read_what_agent_and_controller_export(cluster:
             wait_until(partial(prometheus.query, expression), 30, expression)
         answers = {(title, query): prometheus.query(query) for title, query in _queries("audit")}
         assert {title for (title, _), found in answers.items() if not found} == WITHOUT_KUBELET
-        for alert in audit.ALERTS:
+        for alert in AUDIT:
             prometheus.query(alert.expression)
         harmed = {"SlackCpuTimeLost", "SlackPodCpuTimeLost"}
         wait_until(
@@ -270,7 +262,7 @@ def test_the_audits_rules_and_row_read_what_agent_and_controller_export(cluster:
     for page in pages:
         _names_are_good(page)
     families = {family.name for page in pages for family in _families(page)}
-    expressions = [alert.expression for alert in audit.ALERTS] + [query for _, query in _queries("audit")]
+    expressions = [alert.expression for alert in AUDIT] + [query for _, query in _queries("audit")]
     wanted = {family_of(name).removesuffix("_total") for expression in expressions for name in metric_names(expression)}
     assert wanted - families == {"prober_probe"}
     assert {family.name.removesuffix("_total") for family in (*AGENT_FAMILIES, *CONTROLLER_FAMILIES)} <= families

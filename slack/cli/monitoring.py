@@ -69,8 +69,7 @@ def rules(
         raise UserError(
             f"--runbooks: empty; expected an address such as https://wiki.example.com/runbooks or {RUNBOOKS}"
         )
-    text = _packaged_text("rules.yaml")
-    document = yaml.safe_load(text)
+    document = yaml.safe_load(_packaged_text("rules.yaml"))
     if component:
         wanted = {name for chosen in component for name in RULE_GROUPS[chosen]}
         document["groups"] = [group for group in document["groups"] if group["name"] in wanted]
@@ -81,7 +80,7 @@ def rules(
         page = rule["annotations"]["runbook_url"].removeprefix(RUNBOOKS)
         rule["annotations"]["runbook_url"] = runbooks.strip().rstrip("/") + page
     if output is FileFormat.YAML:
-        typer.echo(text.partition("\n")[0])
+        typer.echo("# Recording rules and alerts of resource-slack.")
         if not component:
             typer.echo("# Without alerts that a component is absent: --component COMPONENT adds those of what you run.")
     print_document(document, output)

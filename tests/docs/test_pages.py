@@ -52,8 +52,7 @@ from slack_operator.throttler.gate import probe_server
 from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, inline_code, links, name_of, prose
-from tools.monitoring.catalog import GROUPS
-from tools.monitoring.rules import alerts
+from tools.monitoring.rules import GROUPS, alerts
 
 PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
 CHART_NOTES = ROOT / "charts" / "resource-slack" / "templates" / "NOTES.txt"

@@ -1,112 +1,21 @@
-"""CPU limits: the auditor's alerts, and its dashboard.
+"""The dashboard of the CPU auditor.
 
 Two numbers, never one: the share of throttled periods beside the time lost. A rule on periods alone, such as
 CPUThrottlingHigh of kubernetes-mixin, fires where 40 % of the periods cost 0.9 % of the time, and is silent where a
-pod's quota stops a container that has none; docs/cpu-audit-alerts.md has the cases. Thresholds are those of
-`slack.audit.findings.finding.Thresholds`.
+pod's quota stops a container that has none; docs/cpu-audit-alerts.md has the cases.
 """
 
-from slack.audit.findings.finding import Thresholds
 from tools.monitoring.expressions import SOURCE
 from tools.monitoring.panels import Panel, PanelKind, PanelRow, Query
-from tools.monitoring.rules import Alert, AlertSeverity
-
-_AT = Thresholds()
-_CONTAINER = "cluster, namespace, pod, container"
-_POD = "cluster, namespace, pod"
-_EACH = f"{_CONTAINER}, level"
-_ABOVE = f"{_POD}, level, instance"
-"""A pod's own quota, or that of a level above; of these the node is all that tells them apart."""
-_BY_CONTAINER = 'level="container", window="5m"'
-_BY_ABOVE = 'level=~"pod|qos|kubepods", window="5m"'
-_BY_BOTH = 'level=~"pod|container", window="5m"'
-
-
-def _most(metric: str, matchers: str, labels: str) -> str:
-    return f"max by ({labels}) (slack_audit_{metric}{{{matchers}}})"
-
-
-def _harmed_share(matchers: str, labels: str) -> str:
-    """Both numbers are bad; the value is the share of time lost."""
-    lost = f"{_most('time_lost_ratio', matchers, labels)} > {_AT.high_lost:g}"
-    return f"{lost} and {_most('throttled_periods_ratio', matchers, labels)} > {_AT.high_ratio:g}"
-
-
-_NAMED = "{{ $labels.namespace }}/{{ $labels.pod }}"
-
-ALERTS = (
-    Alert(
-        "SlackCpuTimeLost",
-        _harmed_share(_BY_CONTAINER, _CONTAINER),
-        AlertSeverity.WARNING,
-        "15m",
-        f"{_NAMED} stands still for its CPU limit",
-        "Container {{ $labels.container }} lost {{ $value | humanizePercentage }} of its time, and ran into its limit "
-        "in more than a quarter of the enforcement periods. `resource-slack audit explain` says which limit would end "
-        "it.",
-    ),
-    Alert(
-        "SlackPodCpuTimeLost",
-        f"({_harmed_share(_BY_ABOVE, _ABOVE)}) unless on ({_POD}) ({_harmed_share(_BY_CONTAINER, _CONTAINER)})",
-        AlertSeverity.WARNING,
-        "15m",
-        "The CPU limit of a {{ $labels.level }} stops all containers below it",
-        "Level {{ $labels.level }}{{ if $labels.pod }} of {{ $labels.namespace }}/{{ $labels.pod }}{{ end }} (agent "
-        "{{ $labels.instance }}) lost {{ $value | humanizePercentage }} of its time. Counters of the containers below "
-        "may all be zero.",
-    ),
-    Alert(
-        "SlackCpuStops",
-        f"max by ({_POD}) ({_most('stop_seconds', _BY_BOTH, _EACH)} > {_AT.stop_seconds:g} "
-        f"and {_most('time_lost_ratio', _BY_BOTH, _EACH)} > {_AT.warn_lost:g}) "
-        f"unless max by ({_POD}) ({_harmed_share(_BY_BOTH, _EACH)})",
-        AlertSeverity.INFO,
-        "15m",
-        f"{_NAMED} stops for tens of milliseconds",
-        "When it runs into its CPU limit it stands still for {{ $value | humanizeDuration }} in the mean, long enough "
-        "for health checks and connections to fail, although it loses little time in all.",
-    ),
-    Alert(
-        "SlackKernelQuotaBug",
-        f"count by ({SOURCE}, bug) (slack_audit_kernel_affected == 1)",
-        AlertSeverity.WARNING,
-        "15m",
-        "Kernels throttle containers below their CPU limit",
-        "{{ $value }} nodes have a kernel with the CFS quota bug {{ $labels.bug }}: limits there cost more than they "
-        "say.",
-    ),
-    Alert(
-        "SlackAuditNodesSilent",
-        f'max by ({SOURCE}) (slack_audit_nodes{{state="silent"}}) > 0',
-        AlertSeverity.WARNING,
-        "15m",
-        "Nodes are not audited",
-        "{{ $value }} nodes have sent the audit's controller no report for three intervals: what their limits do is "
-        "in no report and no Event.",
-    ),
-    Alert(
-        "SlackAuditTroubles",
-        f'round(sum by ({SOURCE}, trouble) (increase(slack_audit_read_troubles_total{{trouble!="gone"}}[15m]))) > 10',
-        AlertSeverity.INFO,
-        "15m",
-        "The audit cannot read cgroups",
-        "{{ $value }} times in 15 minutes a cgroup was left out: {{ $labels.trouble }}. The agent's log has an "
-        "example.",
-    ),
-    Alert(
-        "SlackAuditAbsent",
-        "absent(slack_audit_build_info)",
-        AlertSeverity.WARNING,
-        "10m",
-        "The CPU auditor is not scraped",
-        "No controller of the auditor is running, or Prometheus does not scrape it. Its alerts are silent meanwhile.",
-    ),
-)
 
 _RATE = "$__rate_interval"
 _WORST = 10
 _LEGEND = "{{level}} {{namespace}}/{{pod}} {{container}}"
 _CGROUP = "level, cluster, namespace, pod, container"
+
+
+def _most(metric: str, matchers: str, labels: str) -> str:
+    return f"max by ({labels}) (slack_audit_{metric}{{{matchers}}})"
 
 
 def _worst(expression: str) -> tuple[Query, ...]:

@@ -1,16 +1,13 @@
-"""Container pools: alerts on pools that get no container, and the row of the dashboard.
+"""The dashboard of container pools.
 
 Only the leader has figures of pools, and their `namespace` is the pool's own (scraped with `honorLabels`); what is of
 the process itself has the namespace that it runs in.
 """
 
-from tools.monitoring.expressions import SOURCE
 from tools.monitoring.panels import Panel, PanelRow, Query
-from tools.monitoring.rules import Alert, AlertSeverity
 
 _RATE = "$__rate_interval"
 _POOL = "cluster, job, namespace, pool"
-_NAMED = "{{ $labels.namespace }}/{{ $labels.pool }}"
 
 
 def _of_pools(metric: str, matchers: str = "") -> str:
@@ -23,56 +20,6 @@ def _of_pools_and(label: str, metric: str) -> str:
 
 def _quantile(share: float, metric: str) -> str:
     return f"histogram_quantile({share:g}, sum by (le) (rate(demand_{metric}_bucket[{_RATE}])))"
-
-
-_UNMET = f"{_of_pools('unmet')} > 0"
-_READY = _of_pools("containers", '{state="ready"}')
-
-ALERTS = (
-    Alert(
-        "ResourceSlackDemandNoLeader",
-        f"sum by ({SOURCE}) (demand_leader) == 0 or absent(demand_leader)",
-        AlertSeverity.CRITICAL,
-        "2m",
-        "No controller of container pools leads",
-        "No process holds the lease, or none is scraped. Containers that are there go on, but none is made and none "
-        "ends, whatever comes into their queues.",
-    ),
-    Alert(
-        "ResourceSlackDemandBrokerUnreachable",
-        f"max by ({SOURCE}) (demand_broker_reachable and on (cluster, job, instance) demand_leader == 1) == 0",
-        AlertSeverity.CRITICAL,
-        "2m",
-        "The broker of container pools does not answer",
-        "Without its figures nothing is decided: containers stay as they are, and the throttle endpoint lets "
-        "everything through.",
-    ),
-    Alert(
-        "ResourceSlackDemandStarving",
-        f"{_of_pools('oldest_message_seconds')} > 60 and on ({_POOL}) {_READY} == 0 unless on ({_POOL}) {_UNMET}",
-        AlertSeverity.WARNING,
-        "2m",
-        f"Nothing takes messages of {_NAMED}",
-        "The oldest has waited for {{ $value | humanizeDuration }}; the pool has no container that is ready, and it is "
-        "not for want of nodes.",
-    ),
-    Alert(
-        "ResourceSlackDemandCapacityShort",
-        _UNMET,
-        AlertSeverity.WARNING,
-        "10m",
-        f"No node has room for containers of {_NAMED}",
-        "{{ $value }} containers are wanted and cannot be had, for longer than a node usually takes.",
-    ),
-    Alert(
-        "ResourceSlackDemandCreationsFail",
-        f'sum by ({_POOL}) (increase(demand_creations_total{{result="failed"}}[15m])) >= 3',
-        AlertSeverity.WARNING,
-        "1m",
-        f"Containers of {_NAMED} do not get ready",
-        "{{ $value | humanize }} creations have failed in 15 minutes: refused, or not ready within creationTimeout.",
-    ),
-)
 
 
 def _queue_panels() -> tuple[Panel, ...]:

@@ -1,4 +1,4 @@
-"""PromQL that rules and dashboard share.
+"""PromQL of the dashboards; recording rules compute the same (tests compare them).
 
 Series of one operator are told from another's by `SOURCE`; labels that an installation does not have do not matter.
 `max` is over the operator's processes: only the one that leads has figures of policies.
@@ -8,16 +8,6 @@ SOURCE = "cluster, namespace, job"
 BY_POLICY = f"{SOURCE}, policy"
 INSTANT_SECONDS = 2
 STARTS = "slack_instant_start_seconds"
-
-
-def condition(kind: str, status: bool) -> str:
-    """The policies of which a condition is true (false)."""
-    return f'max by ({BY_POLICY}) (slack_policy_condition{{type="{kind}", status="{str(status).lower()}"}}) == 1'
-
-
-def of_policies(metric: str, matchers: str = "") -> str:
-    """A gauge by policy, whoever leads."""
-    return f"max by ({BY_POLICY}) ({metric}{matchers})"
 
 
 def instant_ratio(window: str, matchers: str = "", labels: str = BY_POLICY) -> str:
@@ -32,10 +22,3 @@ def quantile(share: float, window: str, matchers: str = "", labels: str = BY_POL
     """A quantile of the time from creation to binding."""
     inside = f"{{{matchers}}}" if matchers else ""
     return f"histogram_quantile({share:g}, sum by ({labels}, le) (rate({STARTS}_bucket{inside}[{window}])))"
-
-
-def reserved_ratio(resource: str, matchers: str = "") -> str:
-    """Reserved by desired extra capacity; none where nothing is desired."""
-    unit = {"cpu": "cores", "memory": "bytes"}[resource]
-    reserved, desired = (of_policies(f"slack_{what}_{resource}_{unit}", matchers) for what in ("reserved", "desired"))
-    return f"{reserved} / ({desired} > 0)"

@@ -1,12 +1,18 @@
-"""Recording rules and alerts as values, and the file in which Prometheus reads them."""
+"""The rule file as values: what tests, suites and pages read of its recording rules and alerts.
 
-from collections.abc import Sequence
+The file is the source (slack/monitoring/rules.yaml). This module only reads it.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Final
 
-RUNBOOKS = "docs/runbooks"
-"""Where the pages are in the project; an installation puts the address of its copy before it."""
+import msgspec
+import yaml
+
+RULE_FILE: Final = Path(__file__).parents[2] / "slack" / "monitoring" / "rules.yaml"
 
 
 class AlertSeverity(StrEnum):
@@ -20,25 +26,51 @@ class AlertSeverity(StrEnum):
     """Costs money or could be better."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingRule:
+class RecordingRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A recording rule; the name is level:metric:operation."""
 
-    name: str
-    expression: str
+    name: str = msgspec.field(name="record")
+    expression: str = msgspec.field(name="expr")
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """An alert; its runbook page has its name."""
+class AlertLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What Alertmanager routes by."""
 
-    name: str
-    expression: str
     severity: AlertSeverity
-    hold: str
-    """Prometheus' `for`."""
+
+
+class AlertAnnotations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a person reads."""
+
     summary: str
     description: str
+    runbook_url: str
+
+
+class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An alert; its runbook page has its name."""
+
+    name: str = msgspec.field(name="alert")
+    expression: str = msgspec.field(name="expr")
+    hold: Annotated[str, msgspec.Meta(pattern=r"^\d+[mh]$")] = msgspec.field(name="for")
+    """Prometheus' `for`."""
+    labels: AlertLabels
+    annotations: AlertAnnotations
+
+    @property
+    def severity(self) -> AlertSeverity:
+        """How soon somebody should look."""
+        return self.labels.severity
+
+    @property
+    def summary(self) -> str:
+        """One line, without a full stop."""
+        return self.annotations.summary
+
+    @property
+    def description(self) -> str:
+        """Whole sentences."""
+        return self.annotations.description
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +78,24 @@ class RuleGroup:
     """Rules that are evaluated together."""
 
     name: str
-    rules: Sequence[RecordingRule | Alert]
+    rules: tuple[RecordingRule | Alert, ...]
 
 
-def rule_file(groups: Sequence[RuleGroup], *, runbooks: str = RUNBOOKS) -> dict[str, Any]:
-    """Return the document of a Prometheus rule file.
+def read_groups(path: Path = RULE_FILE) -> tuple[RuleGroup, ...]:
+    """Read a rule file.
 
-    Args:
-        groups: of rules.
-        runbooks: address of the folder with the runbook pages.
+    Raises:
+        msgspec.ValidationError: a rule lacks a field, or has one that no rule of this project has.
     """
-    return {
-        "groups": [{"name": group.name, "rules": [_rule(rule, runbooks) for rule in group.rules]} for group in groups]
-    }
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return tuple(RuleGroup(group["name"], tuple(map(_rule, group["rules"]))) for group in document["groups"])
 
 
-def alerts(groups: Sequence[RuleGroup]) -> list[Alert]:
-    """Return the alerts of all groups."""
-    return [rule for group in groups for rule in group.rules if isinstance(rule, Alert)]
+def alerts(groups: Sequence[RuleGroup], *names: str) -> list[Alert]:
+    """Return the alerts of the groups with these names; without names, of all."""
+    return [
+        rule for group in groups if not names or group.name in names for rule in group.rules if isinstance(rule, Alert)
+    ]
 
 
 def recordings(groups: Sequence[RuleGroup]) -> list[RecordingRule]:
@@ -71,17 +103,9 @@ def recordings(groups: Sequence[RuleGroup]) -> list[RecordingRule]:
     return [rule for group in groups for rule in group.rules if isinstance(rule, RecordingRule)]
 
 
-def _rule(rule: RecordingRule | Alert, runbooks: str) -> dict[str, Any]:
-    if isinstance(rule, RecordingRule):
-        return {"record": rule.name, "expr": rule.expression}
-    return {
-        "alert": rule.name,
-        "expr": rule.expression,
-        "for": rule.hold,
-        "labels": {"severity": str(rule.severity)},
-        "annotations": {
-            "summary": rule.summary,
-            "description": rule.description,
-            "runbook_url": f"{runbooks.rstrip('/')}/{rule.name}.md",
-        },
-    }
+def _rule(rule: Mapping[str, Any]) -> RecordingRule | Alert:
+    return msgspec.convert(rule, Alert) if "alert" in rule else msgspec.convert(rule, RecordingRule)
+
+
+GROUPS: Final = read_groups()
+"""Of the file that is shipped."""

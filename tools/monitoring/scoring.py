@@ -1,70 +1,14 @@
-"""Load-aware scores: alerts on the scorer and what it knows, and its dashboard.
-
-kube-scheduler says nothing of an extender that fails or is late, it places pods without it: these alerts are the only
-ones to see that pods go by requests again.
-"""
+"""The dashboard of the load-aware scorer."""
 
 from tools.monitoring.expressions import SOURCE
 from tools.monitoring.panels import Panel, PanelKind, PanelRow, Query
-from tools.monitoring.rules import Alert, AlertSeverity
 
 _RATE = "$__rate_interval"
-_NODES = f"sum by ({SOURCE}) (slack_scorer_nodes)"
-_UNKNOWN = f'sum by ({SOURCE}) (slack_scorer_nodes{{state=~"Stale|NoMetrics|NoCpu|Future"}})'
-_SLOW_SECONDS = 0.1
-"""Half of the 200 ms that the scheduler waits."""
 
 
 def _slowest(window: str) -> str:
     buckets = f'rate(slack_scorer_handler_seconds_bucket{{verb="prioritize"}}[{window}])'
     return f"histogram_quantile(0.99, sum by (le, {SOURCE}) ({buckets}))"
-
-
-ALERTS = (
-    Alert(
-        "ResourceSlackScoringFallsBack",
-        f"max by ({SOURCE}) (slack_scorer_falling_back) == 1",
-        AlertSeverity.WARNING,
-        "10m",
-        "Pods are not placed by load, because too little of it is known",
-        "The load of no node, or of fewer nodes than scorer.minMeasuredNodes, is known. Until it is, the scorer places "
-        "pods by requests or scores all nodes the same.",
-    ),
-    Alert(
-        "ResourceSlackScorerSlow",
-        f"{_slowest('5m')} > {_SLOW_SECONDS:g}",
-        AlertSeverity.WARNING,
-        "10m",
-        "The scorer answers late",
-        "One answer in a hundred takes {{ $value | humanizeDuration }} and more. The scheduler waits 200 ms, and then "
-        "places the pod without it.",
-    ),
-    Alert(
-        "ResourceSlackLoadStale",
-        f"{_UNKNOWN} > 0.1 * {_NODES} unless max by ({SOURCE}) (slack_scorer_falling_back) == 1",
-        AlertSeverity.WARNING,
-        "15m",
-        "The load of many nodes is not known",
-        "Of {{ $value }} nodes, more than a tenth, metrics are missing, older than five minutes or from the future. "
-        "They get the minimum and pods go elsewhere.",
-    ),
-    Alert(
-        "ResourceSlackLoadUnmatched",
-        f"max by ({SOURCE}) (slack_scorer_unmatched_names) > 0",
-        AlertSeverity.INFO,
-        "15m",
-        "Metrics name nodes that the cluster does not have",
-        "{{ $value }} names in the load watcher's figures are no node's name, host name or address.",
-    ),
-    Alert(
-        "ResourceSlackScorerAbsent",
-        "absent(slack_scorer_build_info)",
-        AlertSeverity.WARNING,
-        "10m",
-        "The scorer is not scraped",
-        "No scorer is running, or Prometheus does not scrape it. Pods with its schedulerName wait while none runs.",
-    ),
-)
 
 
 def _decision_panels() -> tuple[Panel, ...]:

@@ -1,85 +1,13 @@
-"""The start-up throttler: alerts on starts that are not paced, late or held for long, and its dashboard.
-
-Agents are one a node: their figures are added up by installation, but for whether one node stands still.
-"""
+"""The dashboard of the start-up throttler. Agents are one a node: their figures are added up by installation."""
 
 from tools.monitoring.expressions import SOURCE
 from tools.monitoring.panels import Panel, PanelKind, PanelRow, Query
-from tools.monitoring.rules import Alert, AlertSeverity
 
 _RATE = "$__rate_interval"
-_NODE = f"{SOURCE}, instance"
-
-
-def _increase(metric: str, window: str, labels: str = SOURCE) -> str:
-    return f"sum by ({labels}) (increase({metric}[{window}]))"
-
-
-def _permits(outcomes: str) -> str:
-    return f'slack_throttler_permits_total{{outcome=~"{outcomes}"}}'
 
 
 def _quantile(share: float, metric: str, window: str) -> str:
     return f"histogram_quantile({share:g}, sum by (le) (rate({metric}_bucket[{window}])))"
-
-
-ALERTS = (
-    Alert(
-        "ResourceSlackStartsFailOpen",
-        f"{_increase('slack_throttler_opened_total', '15m')} >= 1 or {_increase(_permits('opened'), '15m')} >= 1",
-        AlertSeverity.WARNING,
-        "1m",
-        "Containers start without a permit",
-        "{{ $value | humanize }} containers have started in 15 minutes because nobody heard of their agent: nothing "
-        "paces their nodes. The next storm there is as without the throttler.",
-    ),
-    Alert(
-        "ResourceSlackStartsTimeOut",
-        f"{_increase('slack_throttler_timed_out_total', '30m')} >= 1",
-        AlertSeverity.WARNING,
-        "5m",
-        "Containers are not ready in time",
-        "{{ $value | humanize }} containers have held a slot for the whole of startTimeout in half an hour. Others "
-        "waited for them.",
-    ),
-    Alert(
-        "ResourceSlackStartsWaitLong",
-        f'sum by ({_NODE}) (slack_throttler_containers{{state="pending"}}) > 0 unless '
-        f"{_increase('slack_throttler_grants_total', '5m', _NODE)} > 0",
-        AlertSeverity.WARNING,
-        "10m",
-        "Containers wait and none is let in",
-        "{{ $value }} containers of the node behind {{ $labels.instance }} are pending, and for 15 minutes none has "
-        "been given a permit.",
-    ),
-    Alert(
-        "ResourceSlackPermitsNotWritten",
-        f"{_increase(_permits('refused|failed'), '15m')} >= 1",
-        AlertSeverity.WARNING,
-        "5m",
-        "Permits cannot be written into ConfigMaps",
-        "{{ $value | humanize }} times in 15 minutes the throttler's controller could not let containers start that "
-        "wait for a key of their ConfigMap. They wait on.",
-    ),
-    Alert(
-        "ResourceSlackStartsUnpaced",
-        f'max by ({SOURCE}) (slack_throttler_nodes{{state="silent"}}) > 0',
-        AlertSeverity.WARNING,
-        "5m",
-        "Agents of the throttler are silent",
-        "{{ $value }} nodes have an agent that reports no more. Starts there wait for failOpenAfter, and then are not "
-        "paced.",
-    ),
-    Alert(
-        "ResourceSlackThrottlerAbsent",
-        "absent(slack_throttler_controller_build_info)",
-        AlertSeverity.WARNING,
-        "10m",
-        "The start-up throttler's controller is not scraped",
-        "No controller of the throttler is running, or Prometheus does not scrape it. While none runs, new "
-        "pods get no gates.",
-    ),
-)
 
 
 def _slot_panels() -> tuple[Panel, ...]:

@@ -21,8 +21,7 @@ from tests.health.build import lease
 from tests.operator.fakes import NAMESPACE
 from tests.operator.on_call import SCENES, STEP_SECONDS, Scene, begun, play
 from tests.operator.placeholders.test_kstatus import Cluster
-from tools.monitoring.catalog import GROUPS
-from tools.monitoring.rules import Alert
+from tools.monitoring.rules import GROUPS, alerts
 
 IN_BOTH_FORMS = pytest.mark.usefixtures("hold")
 ROOT = Path(__file__).resolve().parents[3]
@@ -100,8 +99,7 @@ def test_each_face_says_the_same_cause_and_the_same_remedy(scene: Scene, hold: H
 
 @pytest.mark.parametrize("scene", [s for s in SCENES if s.alert], ids=lambda scene: str(scene.name))
 def test_the_alerts_runbook_names_the_cause_and_its_remedy(scene: Scene) -> None:
-    alerts = {rule.name for group in GROUPS for rule in group.rules if isinstance(rule, Alert)}
-    assert scene.alert in alerts
+    assert scene.alert in {alert.name for alert in alerts(GROUPS)}
     text = " ".join((RUNBOOKS / f"{scene.alert}.md").read_text().split())
     assert f"`{scene.state}`: {advice_on(scene.state, NAMESPACE)}" in text
 

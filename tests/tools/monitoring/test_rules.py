@@ -9,6 +9,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
+from slack.audit.findings.finding import Thresholds
 from slack.cli.commands import app
 from slack.cli.monitoring import RULE_GROUPS
 from slack.demand.crd import pool_crd
@@ -26,9 +27,9 @@ from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 from tests.tools.monitoring.promql import family_of, metric_names
 from tools.monitoring.__main__ import FILES
-from tools.monitoring.catalog import GROUPS
 from tools.monitoring.dashboard import DASHBOARDS
-from tools.monitoring.rules import Alert, AlertSeverity, RecordingRule, alerts, recordings, rule_file
+from tools.monitoring.expressions import instant_ratio, quantile
+from tools.monitoring.rules import GROUPS, RULE_FILE, Alert, AlertSeverity, RecordingRule, alerts, recordings
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts" / "resource-slack"
@@ -105,6 +106,7 @@ def test_rule_names_are_unique_and_say_what_they_are() -> None:
 def test_an_alert_says_what_how_bad_and_where_to_read_on(alert: Alert) -> None:
     assert alert.severity in AlertSeverity
     assert re.fullmatch(r"\d+[mh]", alert.hold)
+    assert alert.annotations.runbook_url == f"docs/runbooks/{alert.name}.md"
     assert len(alert.summary) <= 80
     assert not alert.summary.endswith(".")
     assert alert.description.endswith(".")
@@ -112,6 +114,29 @@ def test_an_alert_says_what_how_bad_and_where_to_read_on(alert: Alert) -> None:
     used = set(re.findall(r"\$labels\.(\w+)", alert.summary + alert.description))
     kept = {name for group in re.findall(r"by \(([^()]*)\)", alert.expression) for name in re.split(r",\s*", group)}
     assert used <= (kept or {"instance"})
+
+
+def test_rules_and_dashboards_compute_the_same() -> None:
+    recorded = {rule.name: rule.expression for rule in recordings(GROUPS)}
+    for window in ("5m", "1h"):
+        assert recorded[f"slack:instant_start:ratio_rate{window}"] == instant_ratio(window)
+        assert recorded[f"slack:instant_start_in_slack:ratio_rate{window}"] == instant_ratio(window, 'in_slack="true"')
+        assert recorded[f"slack:instant_start_seconds:p50_rate{window}"] == quantile(0.5, window)
+        assert recorded[f"slack:instant_start_seconds:p99_rate{window}"] == quantile(0.99, window)
+
+
+def test_alerts_on_cpu_limits_have_the_auditors_thresholds() -> None:
+    known, seen = Thresholds(), set()
+    figures = {
+        "slack_audit_time_lost_ratio": {known.high_lost, known.warn_lost},
+        "slack_audit_throttled_periods_ratio": {known.high_ratio},
+        "slack_audit_stop_seconds": {known.stop_seconds},
+    }
+    for alert in alerts(GROUPS, "resource-slack.cpu-limits"):
+        for metric, figure in re.findall(r"\((slack_audit_\w+)\{[^}]*\}\) > (0\.\d+)", alert.expression):
+            assert float(figure) in figures[metric], alert.name
+            seen.add(metric)
+    assert seen == figures.keys()
 
 
 def test_runbooks_and_alerts_are_the_same() -> None:
@@ -197,7 +222,9 @@ def test_fields_and_reasons_that_runbooks_name_exist() -> None:
 
 def test_the_generated_files_are_up_to_date() -> None:
     boards = [(name, f"dashboards/{name}.json", f"dashboards/{name}.json") for name in DASHBOARDS]
-    for name, packaged, file in [("rules", "rules.yaml", "rules/resource-slack.yaml"), *boards]:
+    rules = (CHART / "rules" / "resource-slack.yaml").read_text(encoding="utf-8")
+    assert rules == RULE_FILE.read_text(encoding="utf-8"), "run: make monitoring"
+    for name, packaged, file in boards:
         text = FILES[name]()
         assert (CHART / file).read_text(encoding="utf-8") == text, "run: make monitoring"
         assert (ROOT / "slack" / "monitoring" / packaged).read_text(encoding="utf-8") == text, "run: make monitoring"
@@ -205,8 +232,7 @@ def test_the_generated_files_are_up_to_date() -> None:
 
 @run_for_each("name", FILES)
 def test_the_command_prints_the_packaged_file_byte_for_byte(name: str) -> None:
-    words = ["rules", *EVERY_COMPONENT] if name == "rules" else ["dashboard", name]
-    result = CliRunner().invoke(app, ["monitoring", *words])
+    result = CliRunner().invoke(app, ["monitoring", "dashboard", name])
     assert (result.exit_code, result.stdout) == (0, FILES[name]())
 
 
@@ -214,7 +240,8 @@ def test_runbook_links_begin_where_the_reader_keeps_them() -> None:
     words = ["rules", *EVERY_COMPONENT, "--runbooks", "https://wiki.example.com/slack/"]
     result = CliRunner().invoke(app, ["monitoring", *words])
     document = yaml.safe_load(result.stdout)
-    assert document == rule_file(GROUPS, runbooks="https://wiki.example.com/slack")
+    packaged = RULE_FILE.read_text(encoding="utf-8").replace("docs/runbooks/", "https://wiki.example.com/slack/")
+    assert document == yaml.safe_load(packaged)
     links = [
         rule["annotations"]["runbook_url"] for group in document["groups"] for rule in group["rules"] if "alert" in rule
     ]

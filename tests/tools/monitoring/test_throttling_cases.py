@@ -22,10 +22,11 @@ from slack.audit.findings.sample import CgroupLevel, CgroupNodeFacts, CgroupTarg
 from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import LEAST_PERIODS, Window, WindowState
 from tests.tools.monitoring.promql import family_of, metric_names
-from tools.monitoring.audit import ALERTS
+from tools.monitoring.rules import GROUPS, alerts
 
 PAGE = Path(__file__).parents[3] / "docs" / "cpu-audit-alerts.md"
 CASES = cases()
+ALERTS = alerts(GROUPS, "resource-slack.cpu-limits")
 PERIOD_SECONDS = 0.1
 
 
