@@ -25,6 +25,7 @@ from slack.kube.pipelining import PipelinedClient
 from slack.kube.reflector import Reflector
 from slack.kube.retry import retrying
 from slack.planner.policy.placeholders import Placeholders
+from slack.planner.warm.choice import WarmLimits
 from slack.process import arguments, running
 from slack.process.running import CannotStart
 from slack.process.settings import flag
@@ -72,6 +73,8 @@ from slack_operator.scaling.policy_scaler import PolicyScaler
 from slack_operator.scaling.scale_sink import ScaleSink, watch_of
 from slack_operator.settings import OperatorSettings
 from slack_operator.settings_warnings import settings_warnings
+from slack_operator.warm.node_warming import NodeWarming
+from slack_operator.warm.warm_api import WarmApi
 from slack_operator.web.guard import InvalidTokenFile, read_token
 from slack_operator.web.load import LoadBoard
 from slack_operator.web.page_state import About, PageState
@@ -111,7 +114,8 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     left_loads, autoscalers = _left_loads(context), _autoscalers(settings, context, view)
     unbound = _unbound(context, view)
     buffers = _buffers(settings, context, view, metrics, unbound, autoscalers, extras)
-    looks = (unbound.look, buffers.look, *(() if evictor is None else (evictor.take_plan,)))
+    warming = _warming(settings, context, view, extras)
+    looks = (unbound.look, buffers.look, *_looks(evictor, warming))
     forms = _forms(settings, autoscalers, unbound)
     context.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
     act = _executor(settings, context, view, metrics, forms, releasing, extras, looks, watches, buffers)
@@ -137,7 +141,7 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
             unbound,
             autoscalers,
             buffers,
-            *(() if evictor is None else (evictor,)),
+            *(each for each in (evictor, warming) if each is not None),
             *(() if load is None else (load.source,)),
         ),
     )
@@ -247,6 +251,31 @@ def _executor(
         wake=context.wake,
         keeps_buffers=lambda: buffers.keeps_buffers,
         clock=clock,
+    )
+
+
+def _looks(evictor: BurstEvictor | None, warming: NodeWarming | None) -> tuple[OnPlanned, ...]:
+    """Return who looks at each plan, of those that a setting can switch off."""
+    found = (None if evictor is None else evictor.take_plan, None if warming is None else warming.look)
+    return tuple(look for look in found if look is not None)
+
+
+def _warming(
+    settings: OperatorSettings, context: ProcessContext, view: ClusterView, extras: Placeholders
+) -> NodeWarming | None:
+    if not settings.warm:
+        return None
+    gate = context.leadership.gate
+    writer = Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
+    return NodeWarming(
+        WarmApi(context.connection, writer, settings.namespace),
+        view.images_by_workload,
+        namespace=settings.namespace,
+        user=settings.placeholder_user,
+        extras=extras,
+        limits=WarmLimits(settings.warm_nodes_at_once, settings.warm_bytes_per_second),
+        may_write=context.leadership.may_write,
+        clock=time.monotonic,
     )
 
 

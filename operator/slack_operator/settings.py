@@ -16,7 +16,18 @@ from slack.cluster.node_prices import NodePrices
 from slack.process.settings import NoValue, setting
 from slack.process.shared_settings import LeadingSettings, leader_elect_setting, lease_name_setting, namespace_setting
 from slack.process.slack_values import fields, prices, rate, taint_keys
-from slack.process.values import address, choice, duration, host_port, is_loopback, load_watcher_url, path, switch, text
+from slack.process.values import (
+    address,
+    choice,
+    duration,
+    host_port,
+    is_loopback,
+    load_watcher_url,
+    number,
+    path,
+    switch,
+    text,
+)
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WEEK_SECONDS = 7 * 86_400.0
@@ -224,6 +235,27 @@ class OperatorSettings(LeadingSettings):
         chart="operator.imagePulls",
     )
 
+    warm: bool = setting(
+        False,
+        switch,
+        "Pull images on nodes with placeholders for policies with spec.warm, by short-lived pods in the operator's "
+        "namespace.",
+        chart="operator.warm.enabled",
+    )
+    warm_nodes_at_once: int = setting(
+        4,
+        number(1, 100),
+        "On how many nodes images are pulled at the same time.",
+        metavar="NUMBER",
+        chart="operator.warm.nodesAtOnce",
+    )
+    warm_bytes_per_second: int = setting(
+        200_000_000,
+        number(1_000_000, 100_000_000_000),
+        "How many bytes of images are pulled a second, by their sizes, on all nodes together.",
+        metavar="BYTES",
+        chart="operator.warm.bytesPerSecond",
+    )
     capacity_buffers: Serve = setting(
         Serve.OFF,
         choice(Serve),

@@ -384,11 +384,11 @@ def _loads_in(connection: "Connection", namespace: str | None) -> list[dict[str,
 
 
 def _is_marker(found: dict[str, Any]) -> bool:
-    """Whether a pod releases its node from placeholders; it would stay as long as the node."""
-    from slack.cluster.labels import LABEL_MANAGED_BY, LABEL_RELEASE, MANAGED_BY
+    """Whether a pod releases its node from placeholders or pulls an image there; it would stay as long as the node."""
+    from slack.cluster.labels import LABEL_MANAGED_BY, LABEL_RELEASE, LABEL_WARM, MANAGED_BY
 
     labels = found["metadata"].get("labels") or {}
-    return labels.get(LABEL_MANAGED_BY) == MANAGED_BY and LABEL_RELEASE in labels
+    return labels.get(LABEL_MANAGED_BY) == MANAGED_BY and bool({LABEL_RELEASE, LABEL_WARM} & labels.keys())
 
 
 def _is_ours(found: dict[str, Any]) -> bool:

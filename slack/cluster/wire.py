@@ -210,6 +210,7 @@ class Container(_Wire):
     name: msgspec.Raw = ABSENT
     """Only ever compared with that of its status, so it stays as it came, quotes and all."""
     resources: msgspec.Raw = ABSENT
+    image: str | None = None
     restart_policy: str | None = None
     """`Always` on an init container makes it a native sidecar."""
     restart_policy_rules: msgspec.Raw = ABSENT

@@ -50,6 +50,18 @@ def millis_duration(least_seconds: float, most_seconds: float) -> Parse:
     return parse
 
 
+def number(least: int, most: int) -> Parse:
+    """Return what parses a whole number within bounds."""
+
+    def parse(value: object) -> int:
+        found = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+        if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= most:
+            raise ValueError(f"should be a whole number from {least} to {most}, not {value!r}")
+        return found
+
+    return parse
+
+
 def switch(value: object) -> bool:
     """Parse true or false."""
     if isinstance(value, bool):

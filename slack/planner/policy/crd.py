@@ -7,6 +7,7 @@ zone) the operator says in status.
 """
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
+from slack.cluster.image_names import IMAGE_NAME, NO_IMAGE
 from slack.cluster.labels import API_VERSION, SLACK_POLICIES
 from slack.cluster.rates import NEEDS_CEILING
 from slack.planner.policy.placeholders import (
@@ -21,6 +22,7 @@ from slack.planner.policy.placeholders import (
 from slack.planner.policy.scale import scale_paths
 from slack.planner.policy.spec import KIND, NO_CHANGE, NO_SCHEDULER, ONE_NUMBER, ONE_THRESHOLD, PolicySpec
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
+from slack.planner.policy.warm import NO_BYTES, NO_IMAGES
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
 PLURAL = SLACK_POLICIES
@@ -119,6 +121,11 @@ _RULES: Rules = {
             f"!has(self.annotations) || self.annotations.all(key, !key.matches(r'{ANNOTATIONS_NOT_TAKEN}'))",
             ANNOTATION_TAKEN,
         ),
+    ),
+    "Warm": (
+        (f"!has(self.imageList) || self.imageList.all(name, name.matches(r'{IMAGE_NAME}'))", NO_IMAGE),
+        ("!has(self.maxBytesPerNode) || quantity(string(self.maxBytesPerNode)).sign() > 0", NO_BYTES),
+        ("!has(self.images) || self.images != 'None' || (has(self.imageList) && self.imageList.size() > 0)", NO_IMAGES),
     ),
     "NodeTemplate": (
         ("'cpu' in self.allocatable && 'memory' in self.allocatable", "allocatable needs cpu and memory"),

@@ -18,6 +18,7 @@ from slack.planner.forms.choice import form_of
 from slack.planner.forms.form import Form
 from slack.planner.policy.fields import NO_TEXT, WHOLE, Cron, Duration, Labels, Rate, Room, Switch, TimeZone
 from slack.planner.policy.placeholders import Placeholders
+from slack.planner.policy.warm import Warm
 from slack.schema.documents import InvalidDocument
 from slack.schema.documents import problem_text as problem_text
 from slack.schema.policy_object import PolicyObject, SpecModel
@@ -412,6 +413,8 @@ class PolicySpec(SpecModel):
     is recognised, else Bound. Status says which form is used, and why."""
     placeholders: Placeholders = Placeholders()
     """What the placeholders have beside their room, where admission policies demand it."""
+    warm: Warm | None = None
+    """Pull images on nodes with placeholders before the pods that need them arrive. Without it nothing is pulled."""
     make_way: Switch = True
     """Delete placeholders for a burst of real pods at once, before the scheduler has to preempt them one by one."""
     dry_run: Switch = False

@@ -37,6 +37,7 @@ from slack_operator.placeholders.view.owners import Outstanding, Owners
 from slack_operator.placeholders.view.pools import Pools
 from slack_operator.placeholders.view.preemptions import Preemptions
 from slack_operator.placeholders.view.ready_starts import ReadyStart, ReadyStarts
+from slack_operator.placeholders.view.template_images import TemplateImages
 from slack_operator.placeholders.view.unplaced import Placed, Unplaced, UnplacedPods
 
 _FORGOTTEN_AT_ONCE = 100
@@ -154,6 +155,7 @@ class ClusterView:
         self.failures = Failures()
         self.instant = InstantStarts()
         self.ready_starts = ReadyStarts()
+        self.template_images = TemplateImages()
         self.preemptions = Preemptions()
         self.unplaced = UnplacedPods()
         self.owners: Owners | None = None
@@ -279,6 +281,11 @@ class ClusterView:
         if waiting is None or waiting.asked.left_alone is not LeftAlone.NOMINATED:
             return False
         return fits_on(self.columns, node, waiting.asked.requests, waiting.asked.constraints)
+
+    def images_by_workload(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the images of workloads by their templates; for who pulls images."""
+        with self.lock:
+            return self.template_images.by_workload()
 
     def keep_only(self, policies: Container[str]) -> None:
         """Forget what was counted of policies that are no more."""

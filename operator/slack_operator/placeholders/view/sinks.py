@@ -263,6 +263,8 @@ class WorkloadSink(_ColumnSink[W]):
     def begin(self) -> None:
         """A new list begins."""
         self._listing = True
+        with self._view.lock:
+            self._view.template_images.begin(self._kind)
         super().begin()
         if self._has_sets and self._view.owners is not None:
             with self._view.lock:
@@ -273,6 +275,10 @@ class WorkloadSink(_ColumnSink[W]):
         """Some events, in order."""
         super().apply(events)
         view = self._view
+        for some in _few(events):
+            with view.lock:
+                for event, owner in some:
+                    view.template_images.apply(event, self._kind, owner)
         for _, owner in events:
             view.on_workload(self._kind, owner.metadata.namespace or "", owner.metadata.name)
         if view.owners is None:
@@ -289,6 +295,8 @@ class WorkloadSink(_ColumnSink[W]):
     def end(self) -> None:
         """The list is whole."""
         self._listing = False
+        with self._view.lock:
+            self._view.template_images.end(self._kind)
         super().end()
         if self._has_sets and self._view.owners is not None:
             for some in _few(self._view.owners.end_sets()):
