@@ -10,6 +10,7 @@ import yaml
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.product.operator import install
 from slack.cluster.amounts import NO_CORES, NO_RESOURCE, TOO_FEW_BYTES
+from slack.cluster.image_names import NO_IMAGE
 from slack.cluster.labels import API_VERSION
 from slack.cluster.rates import NEEDS_CEILING
 from slack.kube.connection import Connection
@@ -18,6 +19,7 @@ from slack.kube.kubeconfig import connect
 from slack.kube.paths import resource_path
 from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, LOCAL_PROFILE, NO_SECRET
 from slack.planner.policy.spec import KIND, ONE_NUMBER, InvalidPolicy, parse_policy
+from slack.planner.policy.warm import NO_BYTES, NO_IMAGES
 
 Spec = dict[str, Any]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "slackpolicy.yaml"
@@ -69,6 +71,8 @@ GOOD: tuple[Spec, ...] = (
     {"nodeTemplates": [{"name": "gpu", "labels": {"a": "b"}, "allocatable": BIG}]},
     {"placeholders": {"limits": "Requests", "imagePullSecrets": [{"name": "corp.registry-1"}]}},
     {"placeholders": {"labels": {"team": "a", "app.kubernetes.io/name": "x"}, "annotations": {"owner": "a@b.c: d"}}},
+    {"warm": {"images": "None", "imageList": ["r.example.com:5000/a/b:1", "redis"], "maxBytesPerNode": "30Gi"}},
+    {"warm": {"minShare": 0, "maxBytesPerNode": 1, "imagePullSecrets": [{"name": "corp"}]}},
     {"nodeTemplates": [{"name": "gpu", "taints": [{"key": "a.b/c", "effect": "NoSchedule"}], "allocatable": BIG}]},
 )
 OBJECTIVE: Spec = {"instantStart": 0.99}
@@ -96,6 +100,16 @@ BAD: tuple[tuple[Spec, str], ...] = (
     (sized(minRate=0.1, ladder=[{"fromNodes": 0, "minRate": 0.1}, {"fromNodes": 9, "minRate": 2}]), NEEDS_CEILING),
     (window(**{**DAYS, "minRate": 5}), NEEDS_CEILING),
     ({"unknown": 1}, "spec.unknown"),
+    ({"warm": {"imageList": ["http://r.example.com/a"]}}, NO_IMAGE),
+    ({"warm": {"imageList": ["a:1", "App"]}}, NO_IMAGE),
+    ({"warm": {"images": "None"}}, NO_IMAGES),
+    ({"warm": {"images": "All"}}, "spec.warm.images"),
+    ({"warm": {"maxBytesPerNode": "-1Gi"}}, NO_BYTES),
+    ({"warm": {"maxBytesPerNode": -1}}, NO_BYTES),
+    ({"warm": {"maxBytesPerNode": 0}}, NO_BYTES),
+    ({"warm": {"maxBytesPerNode": "30GB"}}, NO_BYTES),
+    ({"warm": {"minShare": 1.5}}, "spec.warm.minShare"),
+    ({"warm": {"imagePullSecrets": [{"name": "Corp"}]}}, NO_SECRET),
     (sized(floor={"cpu": "3"}, ceiling={"cpu": "2500m"}), "spec.extraCapacity"),
     (sized(floor={"cpu": "-1"}), "spec.extraCapacity.floor"),
     (sized(floor={"cpu": -1}), "spec.extraCapacity.floor"),

@@ -114,12 +114,12 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     left_loads, autoscalers = _left_loads(context), _autoscalers(settings, context, view)
     unbound = _unbound(context, view)
     buffers = _buffers(settings, context, view, metrics, unbound, autoscalers, extras)
-    warming = _warming(settings, context, view, extras)
-    looks = (unbound.look, buffers.look, *_looks(evictor, warming))
+    warming = _warming(settings, context, view, extras, metrics)
+    looks = (unbound.look, buffers.look, warming.look, *(() if evictor is None else (evictor.take_plan,)))
     forms = _forms(settings, autoscalers, unbound)
     context.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
     act = _executor(settings, context, view, metrics, forms, releasing, extras, looks, watches, buffers)
-    loop = _loop(settings, context, view, watches, desired, metrics, board, objectives, forms, act)
+    loop = _loop(settings, context, view, watches, desired, metrics, board, objectives, forms, act, warming)
     metrics.registry.register(WatchRestarts(watches.restarts))
     components = Components(
         watches=watches,
@@ -141,7 +141,8 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
             unbound,
             autoscalers,
             buffers,
-            *(each for each in (evictor, warming) if each is not None),
+            warming,
+            *(() if evictor is None else (evictor,)),
             *(() if load is None else (load.source,)),
         ),
     )
@@ -178,6 +179,7 @@ def _loop(
     objectives: Objectives,
     forms: Forms,
     act: Executor,
+    warming: NodeWarming,
 ) -> Loop:
     may_write, prices = context.leadership.may_write, settings.prices or NO_PRICES
     planner_settings = PlannerSettings(
@@ -211,6 +213,7 @@ def _loop(
             objectives,
             wake=context.wake,
             on_reconciled=None if board is None else board.show,
+            warm_condition=warming.condition,
         ),
     )
 
@@ -254,27 +257,21 @@ def _executor(
     )
 
 
-def _looks(evictor: BurstEvictor | None, warming: NodeWarming | None) -> tuple[OnPlanned, ...]:
-    """Return who looks at each plan, of those that a setting can switch off."""
-    found = (None if evictor is None else evictor.take_plan, None if warming is None else warming.look)
-    return tuple(look for look in found if look is not None)
-
-
 def _warming(
-    settings: OperatorSettings, context: ProcessContext, view: ClusterView, extras: Placeholders
-) -> NodeWarming | None:
-    if not settings.warm:
-        return None
+    settings: OperatorSettings, context: ProcessContext, view: ClusterView, extras: Placeholders, metrics: Metrics
+) -> NodeWarming:
     gate = context.leadership.gate
     writer = Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
     return NodeWarming(
         WarmApi(context.connection, writer, settings.namespace),
         view.images_by_workload,
+        enabled=settings.warm,
         namespace=settings.namespace,
         user=settings.placeholder_user,
         extras=extras,
         limits=WarmLimits(settings.warm_nodes_at_once, settings.warm_bytes_per_second),
         may_write=context.leadership.may_write,
+        on_pull=metrics.image_pulled_ahead,
         clock=time.monotonic,
     )
 

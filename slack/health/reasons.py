@@ -373,6 +373,36 @@ REASONS: tuple[Reason, ...] = (
         "not label nodes. Or label the node yourself: kubectl label node NODE resource-slack.io/release=by-hand",
     ),
     Reason(
+        "WarmNotEnabled",
+        ("ImagesNotPulled=True",),
+        Level.TROUBLE,
+        "The policy has spec.warm, and pulling images is switched off in this operator.",
+        "set operator.warm.enabled in the chart (--warm), or remove spec.warm",
+    ),
+    Reason(
+        "WarmRefused",
+        ("ImagesNotPulled=True",),
+        Level.TROUBLE,
+        "The API server refuses a request that pulling images needs. The message says which request and why.",
+        "give the operator the right that the message names, with the chart's Role; or change the quota or admission "
+        "policy that refuses its pods",
+    ),
+    Reason(
+        "ImagePullFailed",
+        ("ImagesNotPulled=True",),
+        Level.TROUBLE,
+        "A node could not pull an image of spec.warm. The message has the image, a node and the kubelet's reason. The "
+        "wait before the next attempt doubles each time, up to six hours.",
+        "check the image's name and the registry; for a private registry name a Secret in spec.warm.imagePullSecrets",
+    ),
+    Reason(
+        "DiskShort",
+        ("ImagesNotPulled=True",),
+        Level.NOTE,
+        "A node has too little disk for an image of spec.warm, or its kubelet has collected the image.",
+        "give nodes a larger disk, raise spec.warm.maxBytesPerNode, or ask for fewer images",
+    ),
+    Reason(
         PREEMPTION_RESCUED,
         (),
         Level.GOOD,

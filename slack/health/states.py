@@ -25,6 +25,7 @@ _CAUSES = (
     "PreemptionStuck",
     "HistoryLost",
     "ReleaseBlocked",
+    "ImagesNotPulled",
 )
 """Condition types, causes before what follows from them."""
 _WORDS = {
@@ -66,6 +67,9 @@ _BRIEFLY = {
     "DeletionHeldUp": "finalizers keep an object that was deleted",
     "HistoryUnusable": "the saved history is not usable",
     "HistoryNotKept": "what it learns is not saved",
+    "WarmNotEnabled": "it asks for images to be pulled, which is switched off",
+    "WarmRefused": "the API server refuses what pulling images needs",
+    "ImagePullFailed": "an image cannot be pulled ahead",
     "ReleaseNotPermitted": "placeholders hold a node that the operator is not allowed to release",
 }
 """What is wrong, in a few words; the reason's meaning has all of it."""

@@ -21,6 +21,8 @@ QUANTITY: Schema = {
     "pattern": r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$",
     "maxLength": 64,
 }
+_BYTES: Schema = {name: QUANTITY[name] for name in ("x-kubernetes-int-or-string", "anyOf", "maxLength")}
+"""A single number of bytes: a rule of its model says what is right in the model's words."""
 _DURATION: Schema = {"type": "string", "minLength": 2, "maxLength": 32, "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"}
 _FINE_DURATION: Schema = _DURATION | {"pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"}
 _LABEL_VALUE: Schema = {
@@ -169,7 +171,12 @@ def _fraction(node: Schema) -> tuple[tuple[str, str], ...]:
     return ((f"self >= {least}", f"should be greater than or equal to {least}"),)
 
 
-_FORMATS: Mapping[str, Schema] = {"duration": _DURATION, "fine-duration": _FINE_DURATION, "quantity": QUANTITY}
+_FORMATS: Mapping[str, Schema] = {
+    "duration": _DURATION,
+    "fine-duration": _FINE_DURATION,
+    "quantity": QUANTITY,
+    "bytes": _BYTES,
+}
 
 
 def _map(node: Schema) -> Schema:

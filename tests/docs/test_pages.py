@@ -37,6 +37,7 @@ from slack_operator.demand import throttle
 from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.act.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.conditions import (
+    IMAGES_NOT_PULLED,
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
@@ -68,7 +69,7 @@ AUDIT_CONDITIONS = {
     *(policy_status.READY, policy_status.OVERLAPPING, policy_status.NODES_SILENT, policy_status.ENFORCEMENT_BLOCKED)
 }
 CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK, OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED}
-CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST, RELEASE_BLOCKED}
+CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST, RELEASE_BLOCKED, IMAGES_NOT_PULLED}
 OURS = CONDITIONS | {reason.name for reason in REASONS} | {str(alert.name) for alert in alerts(GROUPS)}
 OURS |= CAUSES | set(BufferCondition)
 OURS |= {"NoAutoscaler", "AutoscalerRecognised", "AutoscalerUnclear"}  # why placeholders are bound, or unbound

@@ -22,6 +22,7 @@ from slack_operator.demand.status import BROKER_REACHABLE, CAPACITY_SHORT, THROT
 from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.act.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.conditions import (
+    IMAGES_NOT_PULLED,
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
@@ -49,6 +50,7 @@ SPEAKING = (
     "operator/slack_operator/placeholders/act/rescue.py",
     "operator/slack_operator/placeholders/conditions.py",
     "operator/slack_operator/placeholders/act/unbound.py",
+    "operator/slack_operator/warm/problems.py",
     "operator/slack_operator/scaling/policy_scaler.py",
     "operator/slack_operator/learning/history_store.py",
     "operator/slack_operator/demand/pool_registry.py",
@@ -74,6 +76,7 @@ NO_REASONS = {
     BufferCondition.LIMITED_BY_QUOTAS,
     HISTORY_LOST,
     RELEASE_BLOCKED,
+    IMAGES_NOT_PULLED,
     NODES_SILENT,
     ENFORCEMENT_BLOCKED,
     OWNERSHIP_CONTESTED,
@@ -131,7 +134,7 @@ def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(reason: object)
     assert found.meaning.endswith(".")
     assert (found.level is Level.GOOD) == (not found.advice)
     types = {str(kind) for kind in ConditionType} | {STALLED, VIEW_STALE, PREEMPTION_STUCK}
-    types |= {OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, HISTORY_LOST, RELEASE_BLOCKED}
+    types |= {OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, HISTORY_LOST, RELEASE_BLOCKED, IMAGES_NOT_PULLED}
     types |= {*BufferCondition, CONFLICT}
     types |= {BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED}
     types |= {OVERLAPPING, NODES_SILENT, ENFORCEMENT_BLOCKED}

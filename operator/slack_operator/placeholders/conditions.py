@@ -13,6 +13,8 @@ STALLED = "Stalled"
 PREEMPTION_STUCK = "PreemptionStuck"
 OWNERSHIP_CONTESTED = "OwnershipContested"
 PLACEHOLDERS_CHANGED = "PlaceholdersChanged"
+IMAGES_NOT_PULLED = "ImagesNotPulled"
+"""Nodes lack an image that spec.warm asks for; only there while it is true."""
 
 
 def not_ready(reason: str, message: str) -> StatusCondition:

@@ -18,6 +18,10 @@ from slack.kube.paging import list_all
 from slack.kube.paths import resource_path
 from slack.planner.warm.pods import PROGRAM_MAP, program_map
 
+LISTED_IMAGES = 50
+"""A kubelet lists so many images at most, unless its nodeStatusMaxImages says otherwise."""
+LONGEST_MESSAGE = 200
+
 
 class _Image(msgspec.Struct, rename="camel"):
     names: list[str] | None = None
@@ -29,8 +33,9 @@ class _Condition(msgspec.Struct):
     status: str = ""
 
 
-class _NodeInfo(msgspec.Struct):
+class _NodeInfo(msgspec.Struct, rename="camel"):
     architecture: str = ""
+    operating_system: str = ""
 
 
 class _NodeStatus(msgspec.Struct, rename="camel"):
@@ -45,8 +50,13 @@ class _Metadata(msgspec.Struct):
     uid: str = ""
 
 
+class _NodeSpec(msgspec.Struct):
+    unschedulable: bool = False
+
+
 class _Node(msgspec.Struct):
     metadata: _Metadata
+    spec: _NodeSpec | None = None
     status: _NodeStatus | None = None
 
 
@@ -67,6 +77,7 @@ class _ContainerStatus(msgspec.Struct):
 class _PodStatus(msgspec.Struct, rename="camel"):
     phase: str = ""
     reason: str = ""
+    message: str = ""
     container_statuses: list[_ContainerStatus] | None = None
 
 
@@ -85,12 +96,28 @@ class NodeImages:
     """What a node's status says of its disk."""
 
     uid: str
-    images: dict[str, int]
-    """By name, tags and digests alike: bytes."""
-    used_bytes: int
+    images: Sequence[tuple[Sequence[str], int]]
+    """The names of each, tags and digests alike, and its bytes."""
     disk_bytes: int
     pressure: bool
     architecture: str
+    """'' where the node does not run Linux."""
+    unschedulable: bool = False
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of images by all their names."""
+        return {name: size for names, size in self.images for name in names}
+
+    @property
+    def used_bytes(self) -> int:
+        """Return the bytes of all images together."""
+        return sum(size for _, size in self.images)
+
+    @property
+    def lists_all(self) -> bool:
+        """Whether no image is missing in the list."""
+        return len(self.images) < LISTED_IMAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +129,9 @@ class WarmPod:
     node: str
     phase: str
     reason: str
-    """Why it cannot pull, or has failed; '' while it does well."""
+    """In one word why it cannot pull, or has failed; '' while it does well."""
+    message: str = ""
+    """The same in a sentence."""
 
 
 class WarmApi:
@@ -119,7 +148,7 @@ class WarmApi:
         path = resource_path("v1", "nodes")
         found = list_all(self._connection, path, _Node, field_selector=f"metadata.name={name}")
         node = next((node for node in found if node.metadata.name == name), None)
-        return None if node is None else node_images(node.metadata.uid, node.status or _NodeStatus())
+        return None if node is None else node_images(node)
 
     def pods(self) -> list[WarmPod]:
         """Return our pods that pull."""
@@ -144,21 +173,21 @@ class WarmApi:
         self._writer.apply(path, program_map(self._namespace), force=True)
 
 
-def node_images(uid: str, status: _NodeStatus) -> NodeImages:
-    """Return what a status says; a disk of unknown size is none."""
-    images = {name: image.size_bytes for image in status.images or () for name in image.names or ()}
+def node_images(found: _Node) -> NodeImages:
+    """Return what a node says; a disk of unknown size is none."""
+    status, info = found.status or _NodeStatus(), (found.status or _NodeStatus()).node_info or _NodeInfo()
     try:
         disk_bytes = base_units((status.capacity or {}).get("ephemeral-storage", "0"))
     except QuantityError:
         disk_bytes = 0
     pressure = next((said.status for said in status.conditions or () if said.type == "DiskPressure"), "False")
     return NodeImages(
-        uid=uid,
-        images=images,
-        used_bytes=sum(image.size_bytes for image in status.images or ()),
+        uid=found.metadata.uid,
+        images=[(image.names or (), image.size_bytes) for image in status.images or ()],
         disk_bytes=disk_bytes,
         pressure=pressure != "False",
-        architecture="" if status.node_info is None else status.node_info.architecture,
+        architecture=info.architecture if info.operating_system in ("", "linux") else "",
+        unschedulable=found.spec is not None and found.spec.unschedulable,
     )
 
 
@@ -171,8 +200,8 @@ def warm_pod_of(pod: _Pod) -> WarmPod:
     states: Sequence[_State] = [one.state for one in status.container_statuses or () if one.state is not None]
     told = [said for state in states for said in (state.waiting, state.terminated) if said is not None]
     bad = next((said for said in told if said.reason not in _PATIENT_REASONS and said.reason != "Completed"), None)
-    reason = "" if bad is None else f"{bad.reason}: {bad.message[:200]}" if bad.message else bad.reason
+    reason, message = ("", "") if bad is None else (bad.reason, bad.message)
     if not reason and status.phase == "Failed":
-        reason = status.reason or "Failed"
+        reason, message = status.reason or "Failed", status.message
     node = "" if pod.spec is None else pod.spec.node_name
-    return WarmPod(pod.metadata.name, pod.metadata.uid, node, status.phase, reason)
+    return WarmPod(pod.metadata.name, pod.metadata.uid, node, status.phase, reason, message[:LONGEST_MESSAGE])

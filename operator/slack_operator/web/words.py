@@ -9,6 +9,7 @@ from slack.process.reasons import Level, Reason
 from slack.schema.conditions import is_trouble
 from slack_operator.placeholders.act.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.conditions import (
+    IMAGES_NOT_PULLED,
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
@@ -31,6 +32,7 @@ _SAID = {
     OWNERSHIP_CONTESTED: ("Nobody else writes our objects", "Somebody else writes our objects"),
     PREEMPTION_STUCK: ("No preemption hangs", "A preemption hangs"),
     PLACEHOLDERS_CHANGED: ("Placeholders are as planned", "Placeholders are not as planned"),
+    IMAGES_NOT_PULLED: ("Every wanted image is pulled", "An image is not pulled"),
     RELEASE_BLOCKED: ("Every node can go that is to go", "A node that is to go cannot"),
     "Provisioning": ("All chunks fit into free capacity", "Not all chunks fit into free capacity"),
     "ReadyForProvisioning": ("The buffer can be served", "The buffer cannot be served"),

@@ -124,7 +124,11 @@ _RULES: Rules = {
     ),
     "Warm": (
         (f"!has(self.imageList) || self.imageList.all(name, name.matches(r'{IMAGE_NAME}'))", NO_IMAGE),
-        ("!has(self.maxBytesPerNode) || quantity(string(self.maxBytesPerNode)).compareTo(quantity('0')) > 0", NO_BYTES),
+        (
+            "!has(self.maxBytesPerNode) || (isQuantity(string(self.maxBytesPerNode)) && "
+            "quantity(string(self.maxBytesPerNode)).compareTo(quantity('0')) > 0)",
+            NO_BYTES,
+        ),
         ("!has(self.images) || self.images != 'None' || (has(self.imageList) && self.imageList.size() > 0)", NO_IMAGES),
     ),
     "NodeTemplate": (

@@ -29,8 +29,8 @@ _CONDITION: Final[Schema] = {
         "type": text(
             "Good when True: Ready (accepted and acted upon), SlackSatisfied (the room is there), Covered, Feasible. "
             "Good when False: PinsNodes, LimitReached, AutoscalerIgnoresPlaceholders, ViewStale, PreemptionStuck, "
-            "OwnershipContested, PlaceholdersChanged, HistoryLost; and three that are there only while they are true: "
-            "LargeSlack, ReleaseBlocked, and Stalled, while somebody must mend something.",
+            "OwnershipContested, PlaceholdersChanged, HistoryLost; and four that are there only while they are true: "
+            "LargeSlack, ReleaseBlocked, ImagesNotPulled, and Stalled, while somebody must mend something.",
             316,
         ),
         "status": {

@@ -20,15 +20,15 @@ def _bytes(value: object) -> object:
         raise ValueError(NO_BYTES)
     try:
         found = base_units(str(value))
-    except QuantityError as error:
-        raise ValueError(str(error)) from None
+    except QuantityError:
+        found = 0
     if found <= 0:
         raise ValueError(NO_BYTES)
     return found
 
 
 ImageName = Annotated[str, Field(max_length=LONGEST_NAME)]
-Bytes = Annotated[int, BeforeValidator(_bytes), Field(json_schema_extra={"format": "quantity"})]
+Bytes = Annotated[int, BeforeValidator(_bytes), Field(json_schema_extra={"format": "bytes"})]
 
 
 class Warm(SpecModel):
@@ -41,7 +41,7 @@ class Warm(SpecModel):
     image_list: Annotated[tuple[ImageName, ...], Field(max_length=64)] = ()
     """Further images, such as registry.example.com/team/app:1.2."""
     max_bytes_per_node: Bytes = DEFAULT_BYTES
-    """How many bytes are pulled on one node at most."""
+    """How many bytes are pulled on one node at most, of the images that are wanted at the time."""
     min_share: Annotated[float, Field(ge=0, le=1), NO_TEXT] = 0.05
     """Covered: a workload counts if at least this share of the arriving pods is its."""
     image_pull_secrets: tuple[PullSecret, ...] = ()

@@ -2,35 +2,28 @@
 
 The order is:
 1. nodes by how many placeholders they hold, the most first; then by name
-2. on each node the images that its policies want, the largest first; an image of unknown size counts as 1 GiB
-Nothing is pulled that is there, whose node is short of disk, or that failed lately; and never more at once than the
-limits allow.
+2. on each node the images that its policy wants, the largest first; an image of unknown size counts as 1 GiB
+Nothing is pulled that is there by name or digest, whose node is short of disk, or that failed lately. Nodes and bytes
+per second are limited for the whole cluster.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slack.cluster.image_names import full_name
+from slack.planner.warm.images import KnownImages, WantedImage, digests_of
 
-UNKNOWN_BYTES = 1 << 30
-"""What an image counts as that no node has yet."""
 DISK_SHARE = 0.6
 """Of a node's disk, all images together at most. A kubelet collects images from 85 % on, and pods write files too."""
 FIRST_RETRY_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 6 * 3600.0
+LISTED_SECONDS = 120.0
+"""A kubelet lists an image this late at most after its pull: it looks every 30 s, and writes its status every 10 s."""
 COLLECTED_SECONDS = 3600.0
-"""An image that was pulled and is not there any more within this time was collected: its node lacks disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class WantedImage:
-    """An image of a workload that is likely to arrive."""
-
-    name: str
-    """As the pod has it."""
-    workload: str
-    share: float
-    """Of the arrivals that the policy covers."""
+"""An image that was collected within this time of its pull waits longer each time: its node lacks disk."""
+COLLECTED = "Collected"
+DISK_SHORT = "DiskShort"
+_OTHER = "Other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +44,8 @@ class WarmNode:
     max_bytes: int
     """What the policy allows to be pulled there."""
     wanted: Sequence[WantedImage]
+    lists_all: bool = True
+    """Whether the status lists all images. A kubelet lists 50, the largest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +67,28 @@ class ImagePullOrder:
     architecture: str
 
 
+@dataclass(frozen=True, slots=True)
+class PullProblem:
+    """An image that a node does not have, and why."""
+
+    node: str
+    image: str
+    reason: str
+    """One word: the kubelet's, or one of this module."""
+    message: str
+
+
+@dataclass(slots=True)
+class _Pulled:
+    at: float
+    size_bytes: int
+    digest: str
+
+
 @dataclass(slots=True)
 class _Failure:
     reason: str
+    message: str
     tries: int
     until: float
 
@@ -85,67 +99,79 @@ class WarmPulls:
 
     running: dict[str, ImagePullOrder] = field(default_factory=dict)
     """By node."""
-    _pulled: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
-    """By node and full name: when, and how large."""
-    _failures: dict[tuple[str, str], _Failure] = field(default_factory=dict)
+    _pulled: dict[str, dict[str, _Pulled]] = field(default_factory=dict)
+    """By node and full name."""
+    _failures: dict[str, dict[str, _Failure]] = field(default_factory=dict)
+    """By node and full name."""
+    _short: dict[str, PullProblem] = field(default_factory=dict)
+    """By node: the largest image that its disk or the policy has no space for."""
     _budget_bytes: float = 0.0
     _budget_at: float | None = None
 
     def choose(
-        self, nodes: Iterable[WarmNode], sizes: Mapping[str, int], limits: WarmLimits, now: float
+        self, nodes: Iterable[WarmNode], known: KnownImages, limits: WarmLimits, now: float
     ) -> list[ImagePullOrder]:
         """Return what is to be pulled now, and count it as begun.
 
         Args:
-            nodes: that hold placeholders of policies which warm.
-            sizes: bytes of images by full name, as any node has them.
+            nodes: that hold placeholders of policies which warm, and were read lately.
+            known: sizes and digests of images, as any node has them.
             limits: of the cluster.
             now: monotonic seconds.
         """
         self._refill(limits, now)
         chosen: list[ImagePullOrder] = []
         for node in sorted(nodes, key=lambda node: (-node.placeholders, node.name)):
-            if len(self.running) >= limits.nodes_at_once or self._budget_bytes <= 0:
-                break
             if node.name in self.running:
                 continue
-            self._see(node, now)
-            order = self._next(node, sizes, now)
-            if order is not None:
-                self.running[node.name] = order
-                self._budget_bytes -= order.size_bytes
-                chosen.append(order)
+            self._see(node, known, now)
+            order = self._next(node, known, now)
+            if order is None or len(self.running) >= limits.nodes_at_once or self._budget_bytes <= 0:
+                continue
+            self.running[node.name] = order
+            self._budget_bytes -= order.size_bytes
+            chosen.append(order)
         return chosen
 
-    def done(self, node: str, now: float) -> None:
-        """A pull has ended well."""
+    def end_pull(self, node: str, known: KnownImages, now: float) -> ImagePullOrder | None:
+        """A pull has ended well; return it."""
         order = self.running.pop(node, None)
         if order is not None:
-            key = node, full_name(order.image)
-            self._pulled[key] = now, order.size_bytes
-            self._failures.pop(key, None)
+            name = full_name(order.image)
+            self._pulled.setdefault(node, {})[name] = _Pulled(now, order.size_bytes, known.digest(name))
+            self._forget_failure(node, name)
+        return order
 
-    def failed(self, node: str, reason: str, now: float) -> float:
-        """A pull has failed; return after how many seconds it is tried again."""
+    def fail_pull(self, node: str, reason: str, message: str, now: float) -> float:
+        """A pull has failed; return after how many seconds it is tried again.
+
+        Args:
+            node: where.
+            reason: one word.
+            message: for people.
+            now: monotonic seconds.
+        """
         order = self.running.pop(node, None)
         if order is None:
             return 0.0
-        return self._back_off((node, full_name(order.image)), reason, now)
+        return self._back_off(node, full_name(order.image), reason, message, now)
 
-    def problems(self) -> list[tuple[str, str, int]]:
-        """Return images that cannot be pulled: name, reason and on how many nodes; the most nodes first."""
-        counts: dict[tuple[str, str], int] = {}
-        for (_, image), failure in self._failures.items():
-            counts[image, failure.reason] = counts.get((image, failure.reason), 0) + 1
-        return sorted(
-            ((image, reason, count) for (image, reason), count in counts.items()), key=lambda row: (-row[2], row)
-        )
+    def problems(self) -> list[PullProblem]:
+        """Return the images that nodes do not have, and why."""
+        found = [
+            PullProblem(node, image, failure.reason, failure.message)
+            for node, failures in self._failures.items()
+            for image, failure in failures.items()
+            if image not in self._pulled.get(node, ())
+        ]
+        return found + list(self._short.values())
 
     def keep_only(self, nodes: Iterable[str]) -> None:
         """Forget nodes that hold no placeholders any more."""
         known = set(nodes)
-        self._pulled = {key: value for key, value in self._pulled.items() if key[0] in known}
-        self._failures = {key: value for key, value in self._failures.items() if key[0] in known}
+        for kept in (self._pulled, self._failures, self._short):
+            for gone in kept.keys() - known:
+                del kept[gone]
 
     def _refill(self, limits: WarmLimits, now: float) -> None:
         """Let bytes be pulled that time has made up for; what was not used of a minute is not saved up."""
@@ -155,59 +181,76 @@ class WarmPulls:
         self._budget_bytes = min(most, self._budget_bytes + first + (now - before) * limits.bytes_per_second)
         self._budget_at = now
 
-    def _see(self, node: WarmNode, now: float) -> None:
-        """Find images that the kubelet has collected: they wait longer each time."""
-        for key in [key for key in self._pulled if key[0] == node.name and key[1] not in node.images]:
-            at, _ = self._pulled.pop(key)
-            if now - at <= COLLECTED_SECONDS:
-                self._back_off(key, "the kubelet collected it", now)
+    def _see(self, node: WarmNode, known: KnownImages, now: float) -> None:
+        """Find images that have come by themselves, and those that the kubelet has collected."""
+        there = digests_of(node.images)
+        for name, failure in list(self._failures.get(node.name, {}).items()):
+            if _is_there(name, node, there, known) and failure.reason != COLLECTED:
+                self._forget_failure(node.name, name)
+        pulled = self._pulled.get(node.name, {})
+        for name, pull in list(pulled.items()):
+            age = now - pull.at
+            if _is_there(name, node, there, known):
+                if age > COLLECTED_SECONDS:
+                    self._forget_failure(node.name, name, also_collected=True)
+                continue
+            if age <= LISTED_SECONDS or not node.lists_all:
+                continue
+            del pulled[name]
+            if age <= COLLECTED_SECONDS:
+                self._back_off(node.name, name, COLLECTED, "the kubelet has collected it: its disk is short", now)
 
-    def _back_off(self, key: tuple[str, str], reason: str, now: float) -> float:
-        before = self._failures.get(key)
+    def _forget_failure(self, node: str, name: str, *, also_collected: bool = False) -> None:
+        failures = self._failures.get(node, {})
+        failure = failures.get(name)
+        if failure is not None and (also_collected or failure.reason != COLLECTED):
+            del failures[name]
+
+    def _back_off(self, node: str, name: str, reason: str, message: str, now: float) -> float:
+        failures = self._failures.setdefault(node, {})
+        before = failures.get(name)
         tries = 1 if before is None else before.tries + 1
         seconds = min(FIRST_RETRY_SECONDS * 2.0 ** (min(tries, 20) - 1), LONGEST_RETRY_SECONDS)
-        self._failures[key] = _Failure(reason, tries, now + seconds)
+        failures[name] = _Failure(reason or _OTHER, message, tries, now + seconds)
         return seconds
 
-    def _next(self, node: WarmNode, sizes: Mapping[str, int], now: float) -> ImagePullOrder | None:
-        if node.pressure or node.disk_bytes <= 0:
+    def _next(self, node: WarmNode, known: KnownImages, now: float) -> ImagePullOrder | None:
+        self._short.pop(node.name, None)
+        if not node.wanted:
             return None
-        pulled = sum(size for (name, _), (_, size) in self._pulled.items() if name == node.name)
-        for image in sorted(node.wanted, key=lambda image: (-_size_of(image, sizes), image.name)):
-            name, size = full_name(image.name), _size_of(image, sizes)
-            failure = self._failures.get((node.name, name))
-            if name in node.images or (node.name, name) in self._pulled or (failure and failure.until > now):
+        there, pulled = digests_of(node.images), self._pulled.get(node.name, {})
+        there |= {pull.digest for pull in pulled.values() if pull.digest}
+        unlisted = sum(pull.size_bytes for name, pull in pulled.items() if name not in node.images)
+        used = node.used_bytes + unlisted
+        wanted = {full_name(image.name) for image in node.wanted}
+        ours = sum(pull.size_bytes for name, pull in pulled.items() if name in wanted)
+        failures = self._failures.get(node.name, {})
+        for image in sorted(node.wanted, key=lambda image: (-known.size(image.name), image.name)):
+            name, size = full_name(image.name), known.size(image.name)
+            if name in pulled or _is_there(name, node, there, known):
                 continue
-            if pulled + size > node.max_bytes or node.used_bytes + size > DISK_SHARE * node.disk_bytes:
+            if (why := _no_space(node, used, ours, size)) is not None:
+                self._short.setdefault(node.name, PullProblem(node.name, name, DISK_SHORT, why))
                 continue
-            return ImagePullOrder(node.name, image.name, image.workload, size, node.architecture)
+            failure = failures.get(name)
+            if failure is None or failure.until <= now:
+                return ImagePullOrder(node.name, image.name, image.workload, size, node.architecture)
         return None
 
 
-def _size_of(image: WantedImage, sizes: Mapping[str, int]) -> int:
-    return sizes.get(full_name(image.name)) or UNKNOWN_BYTES
+def _no_space(node: WarmNode, used_bytes: int, pulled_bytes: int, size_bytes: int) -> str | None:
+    """Say why an image of a size is not pulled on a node; None if it may be."""
+    if node.pressure:
+        return "the node has DiskPressure"
+    if node.disk_bytes <= 0:
+        return "the node does not report its ephemeral storage"
+    if used_bytes + size_bytes > DISK_SHARE * node.disk_bytes:
+        return f"images would take more than {DISK_SHARE:.0%} of the node's disk"
+    if pulled_bytes + size_bytes > node.max_bytes:
+        return "spec.warm.maxBytesPerNode has no space for it"
+    return None
 
 
-def wanted_images(
-    arrivals: Mapping[str, int],
-    images_of: Mapping[str, Sequence[str]],
-    *,
-    least_share: float,
-    named: Sequence[str] = (),
-) -> list[WantedImage]:
-    """Return the images of the workloads that are likely to arrive, each once, and those that a policy names.
-
-    Args:
-        arrivals: of the window, by workload; of workloads that the policy covers.
-        images_of: of a workload's newest pod.
-        least_share: of all arrivals; a workload with less is left out.
-        named: by the policy.
-    """
-    total = sum(arrivals.values())
-    found = {full_name(name): WantedImage(name, "", 1.0) for name in named}
-    for workload, count in sorted(arrivals.items(), key=lambda pair: (-pair[1], pair[0])):
-        if not total or count < least_share * total:
-            break
-        for name in images_of.get(workload, ()):
-            found.setdefault(full_name(name), WantedImage(name, workload, count / total))
-    return list(found.values())
+def _is_there(name: str, node: WarmNode, digests: set[str], known: KnownImages) -> bool:
+    """Whether a node has an image: under this name, or the same bytes under another."""
+    return name in node.images or known.digest(name) in digests

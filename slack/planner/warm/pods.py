@@ -37,11 +37,11 @@ def warm_name(node: str, image: str) -> str:
 
 
 def program_map(namespace: str) -> dict[str, Any]:
-    """Return the ConfigMap with the program."""
+    """Return what is applied to the ConfigMap, which the chart makes: the program for each processor."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": PROGRAM_MAP, "namespace": namespace, "labels": {LABEL_MANAGED_BY: MANAGED_BY}},
+        "metadata": {"name": PROGRAM_MAP, "namespace": namespace},
         "binaryData": {name: base64.b64encode(exit_program(name)).decode() for name in sorted(ARCHITECTURES)},
     }
 
@@ -73,6 +73,7 @@ def warm_pod(
     spec = idle_spec("pull", priority_class_name, _REQUESTS, order.image, user, extras)
     container = spec["containers"][0] | {
         "command": [f"{_FOLDER}/exit"],
+        "workingDir": "/",  # the image's own may be closed to this user
         "volumeMounts": [{"name": "program", "mountPath": _FOLDER, "readOnly": True}],
     }
     program = {

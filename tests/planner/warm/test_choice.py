@@ -10,20 +10,19 @@ from slack.planner.warm.choice import (
     COLLECTED_SECONDS,
     DISK_SHARE,
     FIRST_RETRY_SECONDS,
+    LISTED_SECONDS,
     LONGEST_RETRY_SECONDS,
-    UNKNOWN_BYTES,
     ImagePullOrder,
-    WantedImage,
     WarmLimits,
     WarmNode,
     WarmPulls,
-    wanted_images,
 )
+from slack.planner.warm.images import UNKNOWN_BYTES, KnownImages, WantedImage, known_images, wanted_images
 from tests.cases import run_for_each
 
 GB = 10**9
 BIG, SMALL = "r.example.com/big:1", "r.example.com/small:1"
-SIZES = {BIG: 5 * GB, SMALL: GB}
+SIZES = KnownImages({BIG: 5 * GB, SMALL: GB})
 FAST = WarmLimits(nodes_at_once=4, bytes_per_second=100 * GB)
 
 
@@ -36,6 +35,7 @@ def node(
     pressure: bool = False,
     most: int = 30 * GB,
     wanted: Sequence[str] = (SMALL, BIG),
+    lists_all: bool = True,
 ) -> WarmNode:
     return WarmNode(
         name=name,
@@ -47,6 +47,7 @@ def node(
         architecture="amd64",
         max_bytes=most,
         wanted=[WantedImage(image, "shop/deploy/api", 0.5) for image in wanted],
+        lists_all=lists_all,
     )
 
 
@@ -58,7 +59,7 @@ def test_the_largest_image_comes_first_and_each_node_pulls_one_at_a_time() -> No
     pulls = WarmPulls()
     assert images(pulls.choose([node()], SIZES, FAST, 0.0)) == [("n1", BIG)]
     assert pulls.choose([node()], SIZES, FAST, 1.0) == []
-    pulls.done("n1", 2.0)
+    pulls.end_pull("n1", SIZES, 2.0)
     assert images(pulls.choose([node("n1", BIG)], SIZES, FAST, 2.0)) == [("n1", SMALL)]
 
 
@@ -66,7 +67,7 @@ def test_nothing_is_pulled_twice() -> None:
     pulls = WarmPulls()
     assert pulls.choose([node("n1", BIG, SMALL)], SIZES, FAST, 0.0) == []
     pulls.choose([node(wanted=[BIG])], SIZES, FAST, 1.0)
-    pulls.done("n1", 2.0)
+    pulls.end_pull("n1", SIZES, 2.0)
     assert pulls.choose([node("n1", BIG, wanted=[BIG])], SIZES, FAST, 3.0) == []
 
 
@@ -94,7 +95,13 @@ def test_bytes_are_spread_over_time() -> None:
     ],
 )
 def test_nothing_is_pulled_where_disk_is_short(found: WarmNode) -> None:
-    assert WarmPulls().choose([found], SIZES, FAST, 0.0) == []
+    pulls = WarmPulls()
+    assert pulls.choose([found], SIZES, FAST, 0.0) == []
+    (problem,) = pulls.problems()
+    assert (problem.node, problem.image, problem.reason) == ("n1", BIG, "DiskShort")
+    assert problem.message
+    pulls.keep_only([])
+    assert pulls.problems() == []
 
 
 def test_a_small_image_is_pulled_where_a_large_one_does_not_fit() -> None:
@@ -105,33 +112,81 @@ def test_a_failure_backs_off_and_is_told_with_its_reason() -> None:
     pulls, waits, now = WarmPulls(), [], 0.0
     for _ in range(12):
         (order,) = pulls.choose([node(wanted=[BIG])], SIZES, FAST, now)
-        waits.append(pulls.failed(order.node, "ErrImagePull: denied", now))
+        waits.append(pulls.fail_pull(order.node, "ErrImagePull", "denied", now))
         assert pulls.choose([node(wanted=[BIG])], SIZES, FAST, now + waits[-1] - 1) == []
         now += waits[-1]
     assert waits[:3] == [FIRST_RETRY_SECONDS, 2 * FIRST_RETRY_SECONDS, 4 * FIRST_RETRY_SECONDS]
     assert max(waits) == LONGEST_RETRY_SECONDS
-    assert pulls.problems() == [(BIG, "ErrImagePull: denied", 1)]
+    (problem,) = pulls.problems()
+    assert (problem.node, problem.image, problem.reason, problem.message) == ("n1", BIG, "ErrImagePull", "denied")
     pulls.choose([node(wanted=[BIG])], SIZES, FAST, now)
-    pulls.done("n1", now)
+    pulls.end_pull("n1", SIZES, now)
     assert pulls.problems() == []
 
 
-def test_a_collected_image_is_pulled_again_but_not_at_once() -> None:
+def collected(pulls: WarmPulls, now: float) -> float:
+    """Pull an image, and let it vanish; return after how many seconds it is pulled again."""
+    (order,) = pulls.choose([node(wanted=[BIG])], SIZES, FAST, now)
+    pulls.end_pull(order.node, SIZES, now)
+    gone = now + LISTED_SECONDS + 1
+    for seconds in range(0, 24 * 3600, 30):
+        if pulls.choose([node(wanted=[BIG])], SIZES, FAST, gone + seconds):
+            pulls.running.clear()
+            return float(seconds)
+    raise AssertionError("never")
+
+
+def test_a_collected_image_is_pulled_again_later_each_time() -> None:
+    pulls = WarmPulls()
+    waits = [collected(pulls, number * 100_000.0) for number in range(3)]
+    assert waits == [FIRST_RETRY_SECONDS, 2 * FIRST_RETRY_SECONDS, 4 * FIRST_RETRY_SECONDS]
+    assert [problem.reason for problem in pulls.problems()] == ["Collected"]
+    pulls.choose([node(wanted=[BIG])], SIZES, FAST, 1e6)
+    pulls.end_pull("n1", SIZES, 1e6)
+    assert pulls.problems() == []
+    pulls.choose([node("n1", BIG, wanted=[BIG])], SIZES, FAST, 1e6 + COLLECTED_SECONDS + 1)  # it has stayed
+    assert len(pulls.choose([node(wanted=[BIG])], SIZES, FAST, 1e6 + COLLECTED_SECONDS + 2)) == 1
+
+
+def test_a_kubelet_may_list_an_image_late_or_not_at_all() -> None:
     pulls = WarmPulls()
     pulls.choose([node(wanted=[BIG])], SIZES, FAST, 0.0)
-    pulls.done("n1", 10.0)
-    assert pulls.choose([node(wanted=[BIG])], SIZES, FAST, 20.0) == []
-    assert pulls.problems() == [(BIG, "the kubelet collected it", 1)]
-    assert len(pulls.choose([node(wanted=[BIG])], SIZES, FAST, 20.0 + FIRST_RETRY_SECONDS)) == 1
-    pulls.done("n1", 100.0)
-    later = 101.0 + COLLECTED_SECONDS
-    assert len(pulls.choose([node(wanted=[BIG])], SIZES, FAST, later)) == 1
+    pulls.end_pull("n1", SIZES, 10.0)
+    assert pulls.choose([node(wanted=[BIG])], SIZES, FAST, 10.0 + LISTED_SECONDS) == []
+    assert pulls.choose([node(wanted=[BIG], lists_all=False)], SIZES, FAST, 900.0) == []
+    assert pulls.problems() == []
+
+
+def test_the_same_digest_is_pulled_once_under_whatever_name() -> None:
+    digest = "sha256:" + "a" * 64
+    pinned, copy = f"r.example.com/big@{digest}", f"mirror.example.com/big@{digest}"
+    known = known_images([[((BIG, pinned), 5 * GB)], [((SMALL, "r.example.com/small@sha256:b"), GB)], [((SMALL,), GB)]])
+    assert (known.digest(BIG), known.size(pinned), known.digest(SMALL)) == (digest, 5 * GB, "sha256:b")
+    assert WarmPulls().choose([node("n1", copy, wanted=[BIG])], known, FAST, 0.0) == []
+    pulls = WarmPulls()
+    assert len(pulls.choose([node(wanted=[BIG, pinned])], known, FAST, 0.0)) == 1
+    pulls.end_pull("n1", known, 1.0)
+    assert pulls.choose([node(wanted=[BIG, pinned])], known, FAST, 2.0) == []
+    two = known_images([[((BIG, pinned), GB)], [((BIG, "r.example.com/big@sha256:c"), GB)]])
+    assert two.digest(BIG) == ""  # the tag has moved
+
+
+def test_images_that_are_no_longer_wanted_take_nothing_of_the_policys_bytes() -> None:
+    pulls, now = WarmPulls(), 0.0
+    for number in range(6):  # each rollout has a new image
+        now += 600.0
+        there = [f"r.example.com/app:{before}" for before in range(number)]
+        found = pulls.choose(
+            [node("n1", *there, wanted=[f"r.example.com/app:{number}"], most=2 * GB)], SIZES, FAST, now
+        )
+        assert len(found) == 1
+        pulls.end_pull("n1", SIZES, now)
 
 
 def test_nodes_that_hold_nothing_any_more_are_forgotten() -> None:
     pulls = WarmPulls()
     pulls.choose([node(wanted=[BIG])], SIZES, FAST, 0.0)
-    pulls.failed("n1", "x", 1.0)
+    pulls.fail_pull("n1", "x", "", 1.0)
     pulls.keep_only([])
     assert pulls.problems() == []
 
@@ -169,7 +224,7 @@ def test_whatever_nodes_there_are_the_limits_hold(rows: list[tuple[int, int, boo
 
 
 def test_an_image_that_no_node_has_counts_as_a_gibibyte() -> None:
-    (order,) = WarmPulls().choose([node(wanted=["new:1"])], {}, FAST, 0.0)
+    (order,) = WarmPulls().choose([node(wanted=["new:1"])], KnownImages(), FAST, 0.0)
     assert order.size_bytes == UNKNOWN_BYTES
 
 

@@ -260,6 +260,21 @@ IMAGE_PULLED_BYTES = MetricDefinition(
     "",
     f"Sizes of the images that these pods waited for; kubelets say them from Kubernetes 1.30 on. {_LEADER_ONLY}",
 )
+WARM_PULLS = MetricDefinition(
+    "slack_warm_pulls_total",
+    "counter",
+    ("policy", "result"),
+    "",
+    "Pulls of images for spec.warm that have ended: `Pulled`, or why not in the kubelet's word, such as "
+    f"`ErrImagePull`; `WarmRefused`: the API server refused the pod. {_LEADER_ONLY}",
+)
+WARM_PULLED_BYTES = MetricDefinition(
+    "slack_warm_pulled_bytes_total",
+    "counter",
+    ("policy",),
+    "",
+    f"Sizes of the images that were pulled for spec.warm; an image of unknown size counts as 1 GiB. {_LEADER_ONLY}",
+)
 PLAN_DURATION = MetricDefinition(
     "slack_plan_duration_seconds",
     "histogram",
@@ -396,6 +411,8 @@ FAMILIES = (
     TIME_TO_READY,
     IMAGE_PULL,
     IMAGE_PULLED_BYTES,
+    WARM_PULLS,
+    WARM_PULLED_BYTES,
     STUCK,
     RESCUES,
     TAKEN_BACK,

@@ -33,6 +33,18 @@ from slack_operator.placeholders.view.ready_starts import ReadyStart
 from slack_operator.runtime.metrics import ProcessMetrics
 
 _STAGES = ("bound", "image", "started", "ready")
+_WARM_RESULTS = frozenset(
+    {
+        "Pulled",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+        "DeadlineExceeded",
+        "WarmRefused",
+    }
+)
 _WAY_CAUSES = ("pods", "promise", "growth")
 _STATUSES = {True: "true", False: "false"}
 KNOWN_CAUSES = frozenset(
@@ -151,6 +163,8 @@ class Metrics(ProcessMetrics):
         self._time_to_ready = self._histogram(metric_definitions.TIME_TO_READY)
         self._image_pull = self._histogram(metric_definitions.IMAGE_PULL)
         self._pulled_bytes = self._counter(metric_definitions.IMAGE_PULLED_BYTES)
+        self._warm_pulls = self._counter(metric_definitions.WARM_PULLS)
+        self._warm_bytes = self._counter(metric_definitions.WARM_PULLED_BYTES)
         self.stuck = self._counter(metric_definitions.STUCK)
         self.rescues = self._counter(metric_definitions.RESCUES)
         self._taken_back = self._counter(metric_definitions.TAKEN_BACK)
@@ -189,12 +203,20 @@ class Metrics(ProcessMetrics):
             self._time_to_ready,
             self._image_pull,
             self._pulled_bytes,
+            self._warm_pulls,
+            self._warm_bytes,
             *self._of_objectives,
         )
 
     def on_request(self, verb: str, code: int) -> None:
         """One request to the API server ended."""
         self.api_requests.labels(verb, str(code)).inc()
+
+    def image_pulled_ahead(self, policy: str, result: str, size_bytes: int) -> None:
+        """A pull of spec.warm has ended; one whose policy is no more counts for nobody."""
+        if policy in self._begun:
+            self._warm_pulls.labels(policy, result if result in _WARM_RESULTS else OTHER_CAUSE).inc()
+            self._warm_bytes.labels(policy).inc(size_bytes)
 
     def started(self, policy: str, seconds: float, *, in_slack: bool) -> None:
         """A real pod got its node."""
@@ -326,6 +348,9 @@ class Metrics(ProcessMetrics):
             self._time_to_ready.labels(policy, stage)
         self._image_pull.labels(policy)
         self._pulled_bytes.labels(policy)
+        for result in ("Pulled", "ErrImagePull"):
+            self._warm_pulls.labels(policy, result)
+        self._warm_bytes.labels(policy)
 
     def _show_objective(self, policy: str, why: SizingReason | None) -> None:
         if why is None:

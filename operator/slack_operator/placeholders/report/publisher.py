@@ -12,6 +12,7 @@ from slack.cluster.labels import LABEL_POLICY
 from slack.cluster.snapshot import Placeholder
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.objects.adoption import held_up
+from slack.planner.policy.spec import Policy
 from slack.schema.conditions import StatusCondition
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.act.executor import Executor
@@ -50,6 +51,7 @@ class Publisher:
         *,
         wake: Debouncer,
         on_reconciled: Callable[[Reconciliation], None] | None = None,
+        warm_condition: Callable[[Policy], StatusCondition | None] = lambda policy: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """A publisher that has said nothing yet.
@@ -62,6 +64,7 @@ class Publisher:
             objectives: which histories were lost.
             wake: when the next plan is due.
             on_reconciled: is shown each reconciliation, for the page.
+            warm_condition: which images that a policy wants are not pulled.
             clock: monotonic seconds.
         """
         self._reporter = reporter
@@ -71,6 +74,7 @@ class Publisher:
         self._objectives = objectives
         self._wake = wake
         self._on_reconciled = on_reconciled
+        self._warm_condition = warm_condition
         self._clock = clock
         self._ratio = InstantRatio()
         self._saved_waits = SavedWaits()
@@ -259,6 +263,7 @@ class Publisher:
                 placeholders_changed(item, placeholders, observation.present),
                 self._objectives.condition(name),
                 self._act.release_condition(name),
+                self._warm_condition(planned.policy),
                 *not_told(placeholders, self._forms.untold if fit else None),
             )
             if condition is not None
