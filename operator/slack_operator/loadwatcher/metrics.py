@@ -80,4 +80,4 @@ class LoadWatcherMetrics(ProcessMetrics):
     @staticmethod
     def families() -> tuple[MetricDefinition, ...]:
         """Return all families."""
-        return metric_definitions.LOAD_WATCHER_FAMILIES
+        return tuple(metric_definitions.LOAD_WATCHER_FAMILIES)

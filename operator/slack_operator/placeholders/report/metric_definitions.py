@@ -4,7 +4,9 @@
 Every label has few values: `policy` comes and goes with its SlackPolicy, the others are finite.
 """
 
-from slack.process.metric_definition import BUILD_INFO, UNREADABLE, MetricDefinition
+from slack.process.metric_definition import BUILD_INFO, UNREADABLE, MetricTable
+
+FAMILIES = MetricTable(BUILD_INFO, UNREADABLE)
 
 _INSTANT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 _LAG_BUCKETS = (0.25, 0.5, 1, 2, 5, 10, 30, 60)
@@ -15,20 +17,20 @@ _WAY_BUCKETS = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5)
 _LEADER_ONLY = "Only from the operator that leads; gone with the policy."
 
 
-DESIRED_CPU = MetricDefinition(
+DESIRED_CPU = FAMILIES.declare(
     "slack_desired_cpu_cores", "gauge", ("policy",), "cores", f"CPU of the extra capacity wanted. {_LEADER_ONLY}"
 )
-DESIRED_MEMORY = MetricDefinition(
+DESIRED_MEMORY = FAMILIES.declare(
     "slack_desired_memory_bytes", "gauge", ("policy",), "bytes", f"Memory of the extra capacity wanted. {_LEADER_ONLY}"
 )
-DESIRED_EXTENDED = MetricDefinition(
+DESIRED_EXTENDED = FAMILIES.declare(
     "slack_desired_extended_resources",
     "gauge",
     ("policy", "resource"),
     "",
     f"Extra capacity wanted of resources other than CPU and memory, in their base units. {_LEADER_ONLY}",
 )
-RESERVED_CPU = MetricDefinition(
+RESERVED_CPU = FAMILIES.declare(
     "slack_reserved_cpu_cores",
     "gauge",
     ("policy",),
@@ -36,7 +38,7 @@ RESERVED_CPU = MetricDefinition(
     f"CPU requests of placeholders that are on nodes; of unbound ones those that fit and that autoscalers know of. "
     f"{_LEADER_ONLY}",
 )
-RESERVED_MEMORY = MetricDefinition(
+RESERVED_MEMORY = FAMILIES.declare(
     "slack_reserved_memory_bytes",
     "gauge",
     ("policy",),
@@ -44,7 +46,7 @@ RESERVED_MEMORY = MetricDefinition(
     f"Memory requests of placeholders that are on nodes; of unbound ones those that fit and that autoscalers know of. "
     f"{_LEADER_ONLY}",
 )
-RESERVED_EXTENDED = MetricDefinition(
+RESERVED_EXTENDED = FAMILIES.declare(
     "slack_reserved_extended_resources",
     "gauge",
     ("policy", "resource"),
@@ -52,21 +54,21 @@ RESERVED_EXTENDED = MetricDefinition(
     "Requests of placeholders that are on nodes, or fit there unbound, for resources other than CPU and memory, in "
     f"their base units. {_LEADER_ONLY}",
 )
-PENDING = MetricDefinition(
+PENDING = FAMILIES.declare(
     "slack_pending_placeholders",
     "gauge",
     ("policy",),
     "",
     f"Placeholders that are on no node, or fit on none. {_LEADER_ONLY}",
 )
-BOUND = MetricDefinition(
+BOUND = FAMILIES.declare(
     "slack_bound_placeholders",
     "gauge",
     ("policy",),
     "",
     f"Placeholders that are on a node, or unbound ones that fit on one. {_LEADER_ONLY}",
 )
-LOW_PRIORITY_CPU = MetricDefinition(
+LOW_PRIORITY_CPU = FAMILIES.declare(
     "slack_low_priority_cpu_cores",
     "gauge",
     ("policy",),
@@ -74,14 +76,14 @@ LOW_PRIORITY_CPU = MetricDefinition(
     "CPU requests of pods on the policy's nodes whose priority is not above the placeholders': they take capacity that "
     f"unbound placeholders hold free. Only where placeholders are unbound. {_LEADER_ONLY}",
 )
-LOW_PRIORITY_MEMORY = MetricDefinition(
+LOW_PRIORITY_MEMORY = FAMILIES.declare(
     "slack_low_priority_memory_bytes",
     "gauge",
     ("policy",),
     "bytes",
     f"The same of memory. {_LEADER_ONLY}",
 )
-COVERAGE = MetricDefinition(
+COVERAGE = FAMILIES.declare(
     "slack_coverage_ratio",
     "gauge",
     ("policy",),
@@ -90,14 +92,14 @@ COVERAGE = MetricDefinition(
     "(resource-slack.io/reserve), that fit the room of one planned placeholder; 1 when there are no such pods. "
     f"{_LEADER_ONLY}",
 )
-OBJECTIVE = MetricDefinition(
+OBJECTIVE = FAMILIES.declare(
     "slack_objective_ratio",
     "gauge",
     ("policy",),
     "",
     f"Share of pods that are to start at once, where the policy has an objective. {_LEADER_ONLY}",
 )
-OBJECTIVE_REACHED = MetricDefinition(
+OBJECTIVE_REACHED = FAMILIES.declare(
     "slack_objective_reached_ratio",
     "gauge",
     ("policy",),
@@ -105,35 +107,35 @@ OBJECTIVE_REACHED = MetricDefinition(
     "Share of the pods of the last 24 hours that started at once, among those that slack could help; absent while "
     f"there were none. {_LEADER_ONLY}",
 )
-OBJECTIVE_LATE = MetricDefinition(
+OBJECTIVE_LATE = FAMILIES.declare(
     "slack_objective_late_pods",
     "gauge",
     ("policy",),
     "",
     f"Pods of the last 24 hours that slack could help and that did not start at once. {_LEADER_ONLY}",
 )
-OBJECTIVE_WINDOW = MetricDefinition(
+OBJECTIVE_WINDOW = FAMILIES.declare(
     "slack_objective_window_seconds",
     "gauge",
     ("policy",),
     "seconds",
     f"From the need for a node until pods run there, as an objective counts with. {_LEADER_ONLY}",
 )
-OBJECTIVE_PRICE = MetricDefinition(
+OBJECTIVE_PRICE = FAMILIES.declare(
     "slack_objective_price_per_hour",
     "gauge",
     ("policy",),
     "",
     f"What the amount of an objective costs an hour, in the currency of its prices; absent without. {_LEADER_ONLY}",
 )
-COST_PER_HOUR = MetricDefinition(
+COST_PER_HOUR = FAMILIES.declare(
     "slack_cost_per_hour",
     "gauge",
     ("policy", "currency"),
     "",
     f"What the placeholders that are on nodes cost an hour, by --prices; absent without. {_LEADER_ONLY}",
 )
-COST_NODES = MetricDefinition(
+COST_NODES = FAMILIES.declare(
     "slack_cost_nodes",
     "gauge",
     ("policy",),
@@ -141,7 +143,7 @@ COST_NODES = MetricDefinition(
     "How many of the policy's nodes the placeholders amount to that are on nodes, by cpu or memory, whichever is "
     f"more. {_LEADER_ONLY}",
 )
-SPARED_SECONDS = MetricDefinition(
+SPARED_SECONDS = FAMILIES.declare(
     "slack_spared_wait_seconds",
     "gauge",
     ("policy",),
@@ -149,14 +151,14 @@ SPARED_SECONDS = MetricDefinition(
     "What the pods that took a placeholder's place would have waited for a node, those of the day before the last of "
     f"them together. {_LEADER_ONLY}",
 )
-HOLD = MetricDefinition(
+HOLD = FAMILIES.declare(
     "slack_policy_hold",
     "gauge",
     ("policy", "form", "reason"),
     "",
     f"1 for the form that the policy's placeholders have (Bound or Unbound) and the reason of it. {_LEADER_ONLY}",
 )
-CONDITION = MetricDefinition(
+CONDITION = FAMILIES.declare(
     "slack_policy_condition",
     "gauge",
     ("policy", "type", "status"),
@@ -164,24 +166,24 @@ CONDITION = MetricDefinition(
     "1 for the status (true or false) that a condition of the policy has, 0 for the other; types are those of the "
     f"SlackPolicy's status. {_LEADER_ONLY}",
 )
-DRY_RUN = MetricDefinition(
+DRY_RUN = FAMILIES.declare(
     "slack_policy_dry_run", "gauge", ("policy",), "", f"1 where spec.dryRun is true: nothing is kept. {_LEADER_ONLY}"
 )
-CEILING_REACHED = MetricDefinition(
+CEILING_REACHED = FAMILIES.declare(
     "slack_policy_ceiling_reached",
     "gauge",
     ("policy",),
     "",
     "1 where spec.extraCapacity.ceiling is all that keeps the policy from the slack that it wants. " + _LEADER_ONLY,
 )
-MORE_THAN_DOUBLES = MetricDefinition(
+MORE_THAN_DOUBLES = FAMILIES.declare(
     "slack_policy_more_than_doubles",
     "gauge",
     ("policy",),
     "",
     "1 where so many nodes must come for the policy's placeholders that the cluster more than doubles. " + _LEADER_ONLY,
 )
-DISPLACED = MetricDefinition(
+DISPLACED = FAMILIES.declare(
     "slack_displaced_total",
     "counter",
     ("policy", "cause"),
@@ -191,7 +193,7 @@ DISPLACED = MetricDefinition(
     "alpha; told from a resize "
     f"that was deferred there while no pod was promised the node). {_LEADER_ONLY}",
 )
-MADE_WAY = MetricDefinition(
+MADE_WAY = FAMILIES.declare(
     "slack_made_way_total",
     "counter",
     ("policy", "cause"),
@@ -199,14 +201,14 @@ MADE_WAY = MetricDefinition(
     "Placeholders that the operator deleted for a burst of real pods: cause is pods (they were there without a node), "
     f"promise (their owner was about to make them) or growth (of a pod on the node). {_LEADER_ONLY}",
 )
-MADE_WAY_IN_VAIN = MetricDefinition(
+MADE_WAY_IN_VAIN = FAMILIES.declare(
     "slack_made_way_in_vain_total",
     "counter",
     ("policy",),
     "",
     f"Placeholders of slack_made_way_total whose pods did not come, or were helped by the scheduler. {_LEADER_ONLY}",
 )
-MAKING_WAY = MetricDefinition(
+MAKING_WAY = FAMILIES.declare(
     "slack_making_way_seconds",
     "histogram",
     ("policy",),
@@ -215,7 +217,7 @@ MAKING_WAY = MetricDefinition(
     f"where all had gone before the first pod was there. {_LEADER_ONLY}",
     buckets=_WAY_BUCKETS,
 )
-FAILED = MetricDefinition(
+FAILED = FAMILIES.declare(
     "slack_failed_placeholders_total",
     "counter",
     ("policy", "cause"),
@@ -223,7 +225,7 @@ FAILED = MetricDefinition(
     "Placeholders that have failed or completed, by the kubelet's word (Evicted, OutOfcpu, Terminated and so on): the "
     f"operator deletes what is left of them. {_LEADER_ONLY}",
 )
-INSTANT_START = MetricDefinition(
+INSTANT_START = FAMILIES.declare(
     "slack_instant_start_seconds",
     "histogram",
     ("policy", "in_slack"),
@@ -234,7 +236,7 @@ INSTANT_START = MetricDefinition(
     f"{_LEADER_ONLY}",
     buckets=_INSTANT_BUCKETS,
 )
-TIME_TO_READY = MetricDefinition(
+TIME_TO_READY = FAMILIES.declare(
     "slack_time_to_ready_seconds",
     "histogram",
     ("policy", "stage"),
@@ -244,7 +246,7 @@ TIME_TO_READY = MetricDefinition(
     f"those of slack_instant_start_seconds. {_LEADER_ONLY}",
     buckets=_READY_BUCKETS,
 )
-IMAGE_PULL = MetricDefinition(
+IMAGE_PULL = FAMILIES.declare(
     "slack_image_pull_seconds",
     "histogram",
     ("policy",),
@@ -253,14 +255,14 @@ IMAGE_PULL = MetricDefinition(
     f"images were there do not count. {_LEADER_ONLY}",
     buckets=_READY_BUCKETS,
 )
-IMAGE_PULLED_BYTES = MetricDefinition(
+IMAGE_PULLED_BYTES = FAMILIES.declare(
     "slack_image_pulled_bytes_total",
     "counter",
     ("policy",),
     "",
     f"Sizes of the images that these pods waited for; kubelets say them from Kubernetes 1.30 on. {_LEADER_ONLY}",
 )
-WARM_PULLS = MetricDefinition(
+WARM_PULLS = FAMILIES.declare(
     "slack_warm_pulls_total",
     "counter",
     ("policy", "result"),
@@ -268,14 +270,14 @@ WARM_PULLS = MetricDefinition(
     "Pulls of images for spec.warm that have ended: `Pulled`, or why not in the kubelet's word, such as "
     f"`ErrImagePull`; `WarmRefused`: the API server refused the pod. {_LEADER_ONLY}",
 )
-WARM_PULLED_BYTES = MetricDefinition(
+WARM_PULLED_BYTES = FAMILIES.declare(
     "slack_warm_pulled_bytes_total",
     "counter",
     ("policy",),
     "",
     f"Sizes of the images that were pulled for spec.warm; an image of unknown size counts as 1 GiB. {_LEADER_ONLY}",
 )
-PLAN_DURATION = MetricDefinition(
+PLAN_DURATION = FAMILIES.declare(
     "slack_plan_duration_seconds",
     "histogram",
     (),
@@ -283,21 +285,21 @@ PLAN_DURATION = MetricDefinition(
     "Time of one plan, without reading and writing. Standbys make none.",
     buckets=_PLAN_BUCKETS,
 )
-PLAN_TIMESTAMP = MetricDefinition(
+PLAN_TIMESTAMP = FAMILIES.declare(
     "slack_plan_timestamp_seconds",
     "gauge",
     (),
     "seconds",
     "Unix time at which the last plan was made and carried out; 0 before this process's first, so on standbys.",
 )
-PLAN_INTERVAL = MetricDefinition(
+PLAN_INTERVAL = FAMILIES.declare(
     "slack_plan_interval_seconds",
     "gauge",
     (),
     "seconds",
     "--interval: a leader plans at least this often. Standbys have it too.",
 )
-LOOP_LAG = MetricDefinition(
+LOOP_LAG = FAMILIES.declare(
     "slack_loop_lag_seconds",
     "histogram",
     (),
@@ -306,7 +308,7 @@ LOOP_LAG = MetricDefinition(
     "of the plan for it; 0.2 s of it let changes gather. Standbys make no plans.",
     buckets=_LAG_BUCKETS,
 )
-WATCH_RESTARTS = MetricDefinition(
+WATCH_RESTARTS = FAMILIES.declare(
     "slack_watch_restarts_total",
     "counter",
     ("path",),
@@ -314,35 +316,35 @@ WATCH_RESTARTS = MetricDefinition(
     "Watches that were opened anew, by the path of the API. API servers end each after half an hour to an hour, so two "
     "an hour are usual. Standbys watch too.",
 )
-API_REQUESTS = MetricDefinition(
+API_REQUESTS = FAMILIES.declare(
     "slack_api_requests_total",
     "counter",
     ("verb", "code"),
     "",
     "Requests to the API server by Kubernetes verb and HTTP status; code 0: no answer.",
 )
-LEADER = MetricDefinition(
+LEADER = FAMILIES.declare(
     "slack_leader",
     "gauge",
     (),
     "",
     "1 while this process holds the lease and acts, 0 on a standby; one process of a release has 1.",
 )
-STUCK = MetricDefinition(
+STUCK = FAMILIES.declare(
     "slack_preemptions_stuck_total",
     "counter",
     (),
     "",
     "Real pods that the scheduler left pending after it had promised them a node and made room there.",
 )
-RESCUES = MetricDefinition(
+RESCUES = FAMILIES.declare(
     "slack_preemption_rescues_total",
     "counter",
     (),
     "",
     "Real pods hanging after a preemption that were freed by clearing status.nominatedNodeName.",
 )
-TAKEN_BACK = MetricDefinition(
+TAKEN_BACK = FAMILIES.declare(
     "slack_ownership_taken_back_total",
     "counter",
     ("policy", "part"),
@@ -351,7 +353,7 @@ TAKEN_BACK = MetricDefinition(
     "object (it was deleted), pods (made from a changed template), cost (deletion costs), priority (of placeholders), "
     "lost (their labels or owner) or globalDefault. Empty policy: the PriorityClass.",
 )
-BUFFERS = MetricDefinition(
+BUFFERS = FAMILIES.declare(
     "slack_capacity_buffers",
     "gauge",
     ("reason",),
@@ -359,7 +361,7 @@ BUFFERS = MetricDefinition(
     "CapacityBuffers that are served, by the reason of their condition Provisioning; Conflict: left to another server. "
     "Only from the operator that leads.",
 )
-BUFFER_CHUNKS = MetricDefinition(
+BUFFER_CHUNKS = FAMILIES.declare(
     "slack_capacity_buffer_chunks",
     "gauge",
     ("state",),
@@ -367,7 +369,7 @@ BUFFER_CHUNKS = MetricDefinition(
     "Chunks of served CapacityBuffers: wanted, as bounds leave them, and fitting, in free capacity of nodes now. "
     "Only from the operator that leads.",
 )
-BUFFER_SERVER = MetricDefinition(
+BUFFER_SERVER = FAMILIES.declare(
     "slack_capacity_buffer_server",
     "gauge",
     ("server",),
@@ -375,57 +377,4 @@ BUFFER_SERVER = MetricDefinition(
     "1 for who serves CapacityBuffers beside the operator, by its probe: Nobody, ClusterAutoscaler, "
     "ClusterAutoscalerController, Karpenter, Other, NoCRD, UnusableCRD or Probing. Only while capacityBuffers.serve is "
     "not Off, from the operator that leads.",
-)
-
-FAMILIES = (
-    DESIRED_CPU,
-    DESIRED_MEMORY,
-    DESIRED_EXTENDED,
-    RESERVED_CPU,
-    RESERVED_MEMORY,
-    RESERVED_EXTENDED,
-    BOUND,
-    PENDING,
-    LOW_PRIORITY_CPU,
-    LOW_PRIORITY_MEMORY,
-    COVERAGE,
-    HOLD,
-    OBJECTIVE,
-    OBJECTIVE_REACHED,
-    OBJECTIVE_LATE,
-    OBJECTIVE_WINDOW,
-    OBJECTIVE_PRICE,
-    COST_PER_HOUR,
-    COST_NODES,
-    SPARED_SECONDS,
-    CONDITION,
-    DRY_RUN,
-    CEILING_REACHED,
-    MORE_THAN_DOUBLES,
-    DISPLACED,
-    MADE_WAY,
-    MADE_WAY_IN_VAIN,
-    MAKING_WAY,
-    FAILED,
-    INSTANT_START,
-    TIME_TO_READY,
-    IMAGE_PULL,
-    IMAGE_PULLED_BYTES,
-    WARM_PULLS,
-    WARM_PULLED_BYTES,
-    STUCK,
-    RESCUES,
-    TAKEN_BACK,
-    BUFFERS,
-    BUFFER_CHUNKS,
-    BUFFER_SERVER,
-    PLAN_DURATION,
-    PLAN_TIMESTAMP,
-    PLAN_INTERVAL,
-    LOOP_LAG,
-    WATCH_RESTARTS,
-    API_REQUESTS,
-    LEADER,
-    BUILD_INFO,
-    UNREADABLE,
 )

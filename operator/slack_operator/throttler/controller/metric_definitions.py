@@ -1,17 +1,19 @@
 """What the throttler's controller tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_definition import UNREADABLE, MetricDefinition
+from slack.process.metric_definition import UNREADABLE, MetricTable
+
+THROTTLER_CONTROLLER_FAMILIES = MetricTable(UNREADABLE)
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
-CONTROLLER_BUILD_INFO = MetricDefinition(
+CONTROLLER_BUILD_INFO = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_controller_build_info",
     "gauge",
     ("version",),
     "",
     "1, with the version of resource-slack as a label.",
 )
-ADMISSIONS = MetricDefinition(
+ADMISSIONS = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_admissions_total",
     "counter",
     ("outcome",),
@@ -20,7 +22,7 @@ ADMISSIONS = MetricDefinition(
     "cannot be kept, or a name of the throttler's taken), Unsupported (the API server does not take such variables), "
     "Unreadable.",
 )
-ADMISSION_SECONDS = MetricDefinition(
+ADMISSION_SECONDS = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_admission_seconds",
     "histogram",
     (),
@@ -28,35 +30,35 @@ ADMISSION_SECONDS = MetricDefinition(
     "From the whole request of the API server to the whole answer, without the network.",
     buckets=_BUCKETS,
 )
-UNSUPPORTED = MetricDefinition(
+UNSUPPORTED = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_unsupported",
     "gauge",
     (),
     "",
     "1 while the API server does not take variables from files (before Kubernetes 1.35): pods are left as they are.",
 )
-CONTROLLER_LEADER = MetricDefinition(
+CONTROLLER_LEADER = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_controller_leader",
     "gauge",
     (),
     "",
     "1 for the replica that takes agents' reports and writes the policies' status.",
 )
-NODES = MetricDefinition(
+NODES = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_nodes",
     "gauge",
     ("state",),
     "",
     "Nodes whose agents have reported to the leader: reporting, silent (they do not any more, or see no pods).",
 )
-CONTROLLER_REPORTS = MetricDefinition(
+CONTROLLER_REPORTS = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_reports_total",
     "counter",
     ("outcome",),
     "",
     "Reports of agents, by outcome: taken, refused (a token that is no good, a body that cannot be read).",
 )
-PERMITS = MetricDefinition(
+PERMITS = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_permits_total",
     "counter",
     ("outcome",),
@@ -65,7 +67,7 @@ PERMITS = MetricDefinition(
     "opened (no agent has named the pod for failOpenAfter), refused (such as a ConfigMap that is not ours), failed "
     "(and tried again).",
 )
-LATE_PODS = MetricDefinition(
+LATE_PODS = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_late_pods_total",
     "counter",
     ("outcome",),
@@ -74,23 +76,10 @@ LATE_PODS = MetricDefinition(
     "(ready by now, gone, changed, or no policy says so), blocked (by a PodDisruptionBudget), refused, failed (and "
     "tried again).",
 )
-CONTROLLER_REQUESTS = MetricDefinition(
+CONTROLLER_REQUESTS = THROTTLER_CONTROLLER_FAMILIES.declare(
     "slack_throttler_controller_api_requests_total",
     "counter",
     ("verb", "code"),
     "",
     "Requests of the controller to the API server by verb and HTTP status; 0 is no answer.",
-)
-THROTTLER_CONTROLLER_FAMILIES = (
-    CONTROLLER_BUILD_INFO,
-    UNREADABLE,
-    ADMISSIONS,
-    ADMISSION_SECONDS,
-    UNSUPPORTED,
-    CONTROLLER_LEADER,
-    NODES,
-    CONTROLLER_REPORTS,
-    PERMITS,
-    LATE_PODS,
-    CONTROLLER_REQUESTS,
 )
