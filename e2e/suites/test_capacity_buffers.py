@@ -25,7 +25,15 @@ from e2e.harness.product.capacity_buffers import (
     wait_for_provisioning,
 )
 from e2e.harness.product.helm import Helm
-from e2e.harness.product.operator import REPLICA_SETS, Operator, binding_seconds, install, placeholders
+from e2e.harness.product.operator import (
+    POLICIES,
+    REPLICA_SETS,
+    Operator,
+    binding_seconds,
+    install,
+    placeholders,
+    policy,
+)
 
 FITS, WAITS = "True FitsExistingCapacity", "False RequiresNewCapacity"
 PROBE_SECONDS = 40.0
@@ -67,6 +75,7 @@ def test_a_buffer_is_served_within_its_bounds_and_each_condition_is_true(cluster
         _edit_template(api)
         _wait_for_size(api, "cb", "podTemplateGeneration", 2)
         assert {pod["metadata"]["uid"] for pod in placeholders(api)} == uids, "no placeholder is made anew"
+        _a_policy_counts_it(api)
         _size_follows_a_workload(api)
         _quota_and_missing_reference(api)
         writes = api.get("/apis/autoscaling.x-k8s.io/v1beta1/namespaces/default/capacitybuffers/cb")["metadata"]
@@ -86,6 +95,35 @@ def _wait_for_size(api: Api, name: str, field: str, value: int) -> None:
         return buffer_status(api, name)
 
     wait_until(lambda: status().get(field) == value, 30, f"{field} of {name} to be {value}", state=status)
+
+
+def _a_policy_counts_it(api: Api) -> None:
+    """Of each resource the larger of policy and buffer is kept, never the sum; without Count they are beside."""
+    room = {"cpu": "6", "memory": "6Gi"}
+    spec = {"hold": "Unbound", "cover": {"mode": "None"}, "extraCapacity": {"minRate": 0, "floor": room}}
+    api.create(policy("counts", **spec, capacityBuffers="Count"))
+
+    def status() -> Json:
+        found: Json = (api.find(f"{POLICIES}/counts") or {}).get("status") or {}
+        return found
+
+    def amounts(name: str) -> Json:
+        return {key: status().get(name, {}).get(key) for key in room}
+
+    wait_until(lambda: amounts("buffered") == {"cpu": "5", "memory": "5Gi"}, 30, "the buffer to count", state=status)
+
+    def own() -> list[Json]:
+        held = placeholders(api)
+        return [pod for pod in held if pod["metadata"]["labels"].get("resource-slack.io/policy") == "counts"]
+
+    def satisfied() -> bool:
+        return any(c["type"] == "SlackSatisfied" and c["status"] == "True" for c in status().get("conditions", ()))
+
+    wait_until(lambda: satisfied() and len(own()) == 1, 30, "the policy to keep the sixth core", state=status)
+    api.patch(f"{POLICIES}/counts", {"spec": {"capacityBuffers": "Ignore"}})
+    wait_until(lambda: "buffered" not in status() and len(own()) > 3, 30, "it to count no more", state=status)
+    api.delete(f"{POLICIES}/counts")
+    wait_until(lambda: len(placeholders(api)) == 5, 30, "the policy's placeholders to be gone")
 
 
 def _size_follows_a_workload(api: Api) -> None:

@@ -211,6 +211,8 @@ class Placeholder:
     unbound: bool = False
     """No scheduler binds it. `node` is then where it fits (-1: nowhere), `created_seconds` since when it has fitted
     nowhere, the last time, and `unschedulable` says that the autoscaler has been told of it."""
+    constraints: Constraints | None = None
+    """Where an unbound one may go; None where a scheduler binds it."""
 
     @property
     def is_held(self) -> bool:

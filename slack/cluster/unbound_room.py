@@ -75,7 +75,7 @@ class _Group(PackedShape):
         found = [
             known
             if known is not None and known.node == node and known.created_seconds == since
-            else Placeholder(*pod[:5], node, since, *pod[7:10], unbound=True)
+            else Placeholder(*pod[:5], node, since, *pod[7:10], unbound=True, constraints=pod.constraints)
             for pod, node, since, known in zip(
                 self.pods, nodes, (_since(pod, waits) for pod in self.pods), self.shown, strict=True
             )
@@ -91,7 +91,9 @@ class _Group(PackedShape):
         self.rows, self.shown = rows, list(self.shown)
         for index, node in zip(moved.tolist(), rows[moved].tolist(), strict=True):
             pod = self.pods[index]
-            self.shown[index] = Placeholder(*pod[:5], node, pod.created_seconds, *pod[7:10], unbound=True)
+            self.shown[index] = Placeholder(
+                *pod[:5], node, pod.created_seconds, *pod[7:10], unbound=True, constraints=pod.constraints
+            )
 
 
 class UnboundRoom:

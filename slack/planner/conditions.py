@@ -60,13 +60,15 @@ def _satisfied(steps: PlannedSteps) -> StatusCondition:
         return StatusCondition(kind, False, _NO_NODE, f"{_unusable(steps.unusable_nodes)}; {_standing(steps)}")
     missing = _short(steps, steps.amounts.reserved)
     planned_short = _short(steps, steps.amounts.planned)
-    waiting = steps.rollout.bound_count < steps.rollout.wanted_count
+    buffers_wait = bool(missing) and bool((steps.amounts.buffered_now < steps.amounts.buffered).any())
+    waiting = steps.rollout.bound_count < steps.rollout.wanted_count or buffers_wait
     limit = ", ".join(map(str, steps.amounts.binding))
     if not missing and not waiting:
         if limit:
             return StatusCondition(kind, True, "CeilingReached", f"{limit}: what it allows is reserved on nodes")
-        return StatusCondition(kind, True, "Reserved", "the desired extra capacity is reserved on nodes")
-    on_nodes = _standing(steps)
+        kept = f"; CapacityBuffers keep {steps.buffered_text} of it" if steps.buffered_text else ""
+        return StatusCondition(kind, True, "Reserved", f"the desired extra capacity is reserved on nodes{kept}")
+    on_nodes = _standing(steps) + ("; CapacityBuffers that count wait for nodes" if buffers_wait else "")
     text = f"reserved so far: {missing}; {on_nodes}" if missing and not limit else on_nodes
     text = f"{text}; {limit}" if limit else text
     if steps.inputs.domain.policy.spec.dry_run:

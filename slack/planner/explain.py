@@ -504,6 +504,11 @@ def _why_uncovered(snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], wo
         more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
         return f"outside every policy: it goes to {', '.join(nodes[:3])}{more}, where no policy keeps slack"
     held = [domain.policy.name for domain in mine]
+    buffered = [item.policy for item in plan.items if item.policy in held and row in item.held_by_buffers]
+    if buffered:
+        return (
+            f"CapacityBuffers keep capacity for it: policy {buffered[0]} counts them and keeps no other for such pods"
+        )
     if all(domain.policy.spec.cover.mode is CoverMode.NONE for domain in mine):
         return f"policy {' and '.join(held)} covers no pods (spec.cover.mode None), it only keeps standard placeholders"
     for item in plan.items:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from slack.cluster.node_prices import NodePrices
 from slack.cluster.snapshot import BoolArray, IntArray, Placeholder, Snapshot
 from slack.cluster.wire import ResourceQuota
+from slack.planner.domain.buffered import BufferedCapacity, buffered_of
 from slack.planner.domain.cost_bound import bounded
 from slack.planner.domain.costs import priced
 from slack.planner.domain.counting import Counting, counting_of
@@ -53,6 +54,8 @@ class ObservedCluster:
     known: Sequence[Mapping[str, AddedBefore]]
     strangers: Mapping[str, tuple[Stranger, ...]]
     """By policy: its placeholders on nodes that are not its own."""
+    buffered: Mapping[str, BufferedCapacity]
+    """By policy: what CapacityBuffers keep that counts."""
 
 
 def observe(
@@ -105,6 +108,7 @@ def observe(
         additions=additions,
         known=known,
         strangers=strangers_of(snapshot, domains, placeholders, shapes, cache),
+        buffered=buffered_of(snapshot, domains, now, cache),
     )
 
 
@@ -198,6 +202,7 @@ def inputs_of(
             priced=priced_nodes,
             amount=amount if amount is not None and amount.why.known else None,
             why=None if amount is None else amount.why,
+            buffered=observed.buffered.get(name),
             unbounded=unbounded,
             strangers=strangers.get(name, ()),
             guests=tuple(s for others in strangers.values() for s in others if s.host == name),

@@ -52,6 +52,7 @@ def _item(item: PolicyPlan, spared: Any) -> dict[str, Any]:
         "wanted_by": [_wanted_by(field) for field in item.wanted_by],
         "binding": [_binding(limit) for limit in item.limits],
         "planned": _vector(item.planned, item.resources),
+        "buffered": None if item.buffered is None else _vector(item.buffered, item.resources),
         "objective": None if item.why is None else _objective(item, item.why),
         "new_nodes": item.new_nodes,
         "cost": cost_document(item.cost),

@@ -207,16 +207,29 @@ def _amounts_of(inputs: PolicyInputs, wants: PolicyWants, rollout: PolicyRollout
         planned = planned - _room(inputs.strangers, inputs.hosted, wants.width) + guests
         reserved = reserved - _room(inputs.strangers, None, wants.width) + guests
     cost, reserved_cost = costs_of(snapshot, domain, (planned, reserved), inputs.priced)
+    new = new_nodes(snapshot, domain, planned, reserved, inputs.cache) if wants.blocked is None else 0
+    surplus = _surplus_of(inputs, wants, rollout, reserved - planned)
+    buffered = buffered_now = wants.buffer_amount
+    if buffered.any() and inputs.buffered is not None:
+        buffered_now = np.minimum(inputs.buffered.amount_now(domain, snapshot.nodes.class_id), buffered)
     ceiling, each = domain.policy.spec.extra_capacity.ceiling, [vectors[s.shape.name] for s in heading if s.count]
     return PolicyAmounts(
-        planned=planned,
-        reserved=reserved,
-        new_nodes=new_nodes(snapshot, domain, planned, reserved, inputs.cache) if wants.blocked is None else 0,
+        planned=planned + buffered,
+        reserved=reserved + buffered_now,
+        new_nodes=new,
         cost=cost,
         reserved_cost=reserved_cost,
-        surplus=_surplus_of(inputs, wants, rollout, reserved - planned),
+        surplus=surplus,
+        buffered=buffered,
+        buffered_now=buffered_now,
         binding=bindings(
-            snapshot.resources, wants.asked_amount, wants.above_ceiling, ceiling, planned, each, capped=wants.is_capped
+            snapshot.resources,
+            wants.asked_amount,
+            wants.above_ceiling,
+            ceiling,
+            planned + buffered,
+            each,
+            capped=wants.is_capped,
         ),
     )
 

@@ -11,7 +11,7 @@ from slack.planner.domain.ladder import Held
 from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import Binding, ShapePlan, UncoveredPods
 from slack.planner.model.shape import WantedShape
-from slack.planner.model.surplus import Surplus
+from slack.planner.model.surplus import Surplus, amount_text
 from slack.planner.model.wanted_by import WantedByField
 from slack.planner.rollout.backoff import HeldBack, ShapePods
 from slack.planner.rollout.rollout import Counts
@@ -58,6 +58,11 @@ class PolicyWants:
     def asked_amount(self) -> IntArray:
         """[R] the same without the ceiling."""
         return self._sum(part.size.asked for part in self.parts)
+
+    @property
+    def buffer_amount(self) -> IntArray:
+        """[R] what CapacityBuffers keep that counts."""
+        return self._sum(part.buffered for part in self.parts if part.buffered is not None)
 
     @property
     def above_ceiling(self) -> BoolArray:
@@ -132,9 +137,14 @@ class PolicyAmounts:
     """What the steps come to, in amounts, nodes and money."""
 
     planned: IntArray
-    """[R] what all placeholders request that the plan heads for, those of others on own nodes included."""
+    """[R] what all placeholders request that the plan heads for, those of others on own nodes included; and what
+    CapacityBuffers keep that counts."""
     reserved: IntArray
     """[R] the same of those whose capacity is held now."""
+    buffered: IntArray
+    """[R] the part of `planned` that CapacityBuffers keep."""
+    buffered_now: IntArray
+    """[R] the part of it that fits now."""
     new_nodes: int
     """At least so many nodes must come."""
     cost: PlanCost | None = None
@@ -161,6 +171,12 @@ class PlannedSteps:
     """Workloads that are not covered."""
     unsure: Collection[Workload]
     """Workloads that are covered and about whose nodes more decides than is checked."""
+
+    @property
+    def buffered_text(self) -> str:
+        """Return in words what CapacityBuffers keep that counts, '' if that is nothing."""
+        amounts = zip(self.inputs.snapshot.resources, self.amounts.buffered, strict=True)
+        return " and ".join(amount_text(name, int(amount)) for name, amount in amounts if amount)
 
     @property
     def zones_without_nodes(self) -> tuple[str, ...]:

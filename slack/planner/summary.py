@@ -69,6 +69,8 @@ def summary_of(steps: PlannedSteps, *, pushed_out: tuple[str, ...], found: tuple
         new_nodes=amounts.new_nodes,
         replicas=_replicas(wants.parts, rollout.anywhere),
         low_priority=_low_priority(inputs, shown),
+        buffered=None if inputs.buffered is None else amounts.buffered[shown],
+        held_by_buffers=frozenset(() if inputs.buffered is None else np.flatnonzero(inputs.buffered.kinds).tolist()),
         set_by=None if size is None else size.set_by,
     )
 

@@ -73,6 +73,7 @@ def test_the_document_is_what_the_design_says() -> None:
                     }
                 ],
                 "planned": {"cpu_millis": 4000, "memory_bytes": 8589934592, "nvidia.com/gpu": 2},
+                "buffered": None,
                 "objective": None,
                 "new_nodes": 0,
                 "cost": {

@@ -105,6 +105,9 @@ class PolicyPlanned(Record):
     wanted_by: list[WantedBy]
     binding: list[BindingLimit]
     planned: Amounts
+    """Requests of all placeholders that the plan heads for, and `buffered`."""
+    buffered: Amounts | None
+    """What CapacityBuffers keep that counts; null unless the policy counts them and there are some."""
     objective: PlannedFor | None
     new_nodes: int
     cost: Cost | None

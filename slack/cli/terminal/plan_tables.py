@@ -69,6 +69,8 @@ def _policy(out: Console, item: PolicyPlan, spared: str | None, *, wide: bool, h
         limits = ", ".join(map(str, item.binding))
         out.print(Text(f"  limit    {limits}", style="yellow"), soft_wrap=True)
     out.print(f"  planned  {_vector(item.planned, item.resources)}")
+    if item.buffered is not None:
+        out.print(f"  of that  {_vector(item.buffered, item.resources)}  (in CapacityBuffers)")
     if item.cost is not None:
         out.print(Text(f"  costs    {item.cost}"), soft_wrap=True)
     if spared is not None:

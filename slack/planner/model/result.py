@@ -232,9 +232,10 @@ class PolicyPlan:
     asked: IntArray
     """The same without the ceiling."""
     planned: IntArray
-    """Requests of all placeholders that the plan heads for."""
+    """Requests of all placeholders that the plan heads for, and what CapacityBuffers keep that counts."""
     reserved: IntArray
-    """Requests of the placeholders that are bound now; of unbound ones that fit and that autoscalers were told of."""
+    """Requests of the placeholders that are bound now; of unbound ones that fit and that autoscalers were told of; and
+    of chunks of CapacityBuffers that count and fit."""
     shapes: tuple[ShapePlan, ...]
     pushed_out: tuple[str, ...]
     """Names of bound placeholder pods that real pods leave no room for on their node (S2 step 1): delete them."""
@@ -276,6 +277,10 @@ class PolicyPlan:
     low_priority: IntArray | None = None
     """What pods at or below the placeholders' priority request on its nodes: capacity that bound placeholders would
     keep them out of. None where placeholders are bound."""
+    buffered: IntArray | None = None
+    """The part of `planned` that CapacityBuffers keep; None if the policy counts none, or there is none."""
+    held_by_buffers: frozenset[int] = frozenset()
+    """Rows of `Snapshot.kinds` whose pods fit into what these keep: the cover leaves them out."""
     set_by: str | None = None
     """The field that sets the amount where neither rate nor objective does, as it was written."""
     replicas: int | None = None

@@ -22,7 +22,7 @@ class Surplus:
 
     def text(self, resources: Sequence[str], now: float) -> str:
         """Return it in words: `35 cores and 70Gi more than planned, removed from 14:05 UTC on`."""
-        parts = [_amount_text(name, int(value)) for name, value in zip(resources, self.amount, strict=True) if value]
+        parts = [amount_text(name, int(value)) for name, value in zip(resources, self.amount, strict=True) if value]
         return f"{' and '.join(parts)} more than planned, {self._removal_text(now)}"
 
     def _removal_text(self, now: float) -> str:
@@ -33,7 +33,8 @@ class Surplus:
         return f"removed from {due.strftime(date)} UTC on"
 
 
-def _amount_text(name: str, value: int) -> str:
+def amount_text(name: str, value: int) -> str:
+    """Return an amount of a resource in words: `35 cores`, `70Gi of memory`."""
     amount = format_rounded(name, value)
     if name == "cpu":
         return f"{amount} {'core' if amount == '1' else 'cores'}" if not amount.endswith("m") else f"{amount} CPU"

@@ -83,6 +83,13 @@ class CoverMode(StrEnum):
     NONE = "None"
 
 
+class CountedBuffers(StrEnum):
+    """Whether chunks of CapacityBuffers are part of a policy's extra capacity."""
+
+    IGNORE = "Ignore"
+    COUNT = "Count"
+
+
 class LadderStep(SpecModel):
     """One step of a ladder: from so many nodes, or so much requested, on, this rate."""
 
@@ -403,6 +410,9 @@ class PolicySpec(SpecModel):
     scheduler_name: str = "default-scheduler"
     """The scheduler of the policy's real pods, which must place the placeholders too: two do not see what the other has
     promised."""
+    capacity_buffers: CountedBuffers = CountedBuffers.IGNORE
+    """What the chunks of CapacityBuffers that the operator serves are to the policy on whose nodes they are. Count:
+    part of its extra capacity, so of each resource the larger is kept and never the sum. Ignore: they are beside it."""
     priority_class_name: str = "resource-slack"
     """PriorityClass of the placeholders: a value from -10 (below it the Cluster Autoscaler adds no node) to -1, and
     preemptionPolicy Never."""

@@ -102,8 +102,14 @@ STATUS_SCHEMA: Final[Schema] = {
         "base": _amounts("What the rate is taken of: the requests of real pods."),
         "desired": _amounts("Extra capacity wanted, within the ceiling."),
         "limit": text("Which ceiling or floor binds, and what would be wanted without; absent while none does.", 1024),
-        "planned": _amounts("Requests of all placeholders that the plan heads for."),
-        "reserved": _amounts("Requests of the placeholders that are on a node."),
+        "planned": _amounts(
+            "Requests of all placeholders that the plan heads for, and what CapacityBuffers keep of it (buffered)."
+        ),
+        "reserved": _amounts("Requests of the placeholders that are on a node, and of such chunks that fit there."),
+        "buffered": _amounts(
+            "The part of `planned` that CapacityBuffers keep; absent unless spec.capacityBuffers is Count and there "
+            "are some."
+        ),
         "surplus": {
             "type": "object",
             "description": "What placeholders hold beyond `planned`, and when it is removed; absent if they hold no "

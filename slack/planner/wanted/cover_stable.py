@@ -215,7 +215,8 @@ def _asked(part: PartInputs) -> IntArray:
 
     And a quarter more, as of other placeholders: one is whole, and half of one lets nothing in.
     """
-    asked, node = part.size.desired, part.empty.average
+    asked: IntArray = np.maximum(part.size.desired - part.buffered, 0)
+    node = part.empty.average
     share = float(dominant_share(np.where(np.arange(len(asked)) < RATED, asked, 0), node))
     if not np.isfinite(share):
         return np.full_like(asked, UNLIMITED)
@@ -228,7 +229,7 @@ def _lacks(part: PartInputs) -> bool:
     """Whether what is there, in any shape, is less than an objective asks for: only then a new shape is made."""
     own = [e for e in part.existing if not e.role.for_named]
     rooms = (part.added.of(e.shape.name).room(e.replicas, e.shape.vector(part.resources)) for e in own)
-    missing = part.size.desired - part.mirrored - sum(rooms, np.zeros_like(part.size.desired))
+    missing = part.size.desired - part.mirrored - part.buffered - sum(rooms, np.zeros_like(part.size.desired))
     return bool((missing[:RATED] > 0).any())
 
 
@@ -236,7 +237,7 @@ def stable_cover(part: PartInputs) -> StableCover:
     """Choose the covering placeholders, the ones that are there first."""
     domain, items, chances, empty, resources = part.domain, part.items, part.chances, part.empty, part.resources
     spec = domain.policy.spec
-    room = ceiling = part.size.ceiling - part.mirrored
+    room = ceiling = np.maximum(part.size.ceiling - part.mirrored - part.buffered, 0)
     if part.size.has_objective:
         room = np.minimum(ceiling, _asked(part))
     limits = CoverLimits(

@@ -12,9 +12,10 @@ import numpy as np
 from slack.cluster.classes import Constraints, admits
 from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot, Workload
+from slack.planner.domain.buffered import empty_rooms
 from slack.planner.domain.counting import Counting, standing
 from slack.planner.domain.host_names import HOST_REFUSED
-from slack.planner.domain.membership import Domain, Template
+from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import UncoveredPods
 from slack.planner.model.vectors import any_of, distinct, holds
@@ -239,14 +240,6 @@ def pods_of(snapshot: Snapshot, domain: Domain, pending: IntArray, counting: Cou
     return int(snapshot.presence.count[here].sum()) + int(snapshot.kinds.pending[pending].sum())
 
 
-def _member_rooms(
-    allocatable: IntArray, daemon: IntArray, members: BoolArray, templates: tuple[Template, ...]
-) -> IntArray:
-    """[M, R] what a domain's nodes, ready or not, and templates have without pods; distinct rows."""
-    room = allocatable[members] - daemon[members]
-    return distinct(np.concatenate([room, *(t.allocatable[None, :] for t in templates)]))[0]
-
-
 def pending_shares(
     snapshot: Snapshot, domains: tuple[Domain, ...], counting: Sequence[Counting], cache: PlanCache
 ) -> tuple[IntArray, ...]:
@@ -269,7 +262,7 @@ def pending_shares(
     for domain, counts in zip(domains, counting, strict=True):
         own = cache.part(domain.policy.name)
         can = reach_of(snapshot, domain, own)[1][waiting] & counts.unbound[waiting] & (domain.conflict is None)
-        rooms = own.of(_member_rooms, nodes.allocatable, nodes.daemon, domain.members, domain.templates)
+        rooms = own.of(empty_rooms, nodes.allocatable, nodes.daemon, domain.members, domain.templates)
         can &= any_of(holds(rooms, kinds.requests[waiting]))
         specific = len(domain.policy.spec.node_selector)
         stand = own.of(standing, snapshot.presence, len(kinds), domain)[waiting]

@@ -31,12 +31,12 @@ def fill_nodes(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBoun
     whole = node * (size.replicas or 0) + taken
     asked = np.maximum(size.asked, whole)
     desired = np.minimum(np.maximum(size.desired, whole), size.ceiling)
-    need = np.maximum(desired - taken - part.guests, 0)
+    need = np.maximum(desired - taken - part.beside, 0)
     number = count_for(np.where(node > 0, need, 0), node)
     standing = limit_count(_standing(part, cover), number)
     if sum(there.count for there in standing) >= number:
         have = room_of(standing, part.added, width)
-        need = np.minimum(need, np.maximum(have, np.maximum(size.desired - taken - part.guests, 0)))
+        need = np.minimum(need, np.maximum(have, np.maximum(size.desired - taken - part.beside, 0)))
         desired = np.minimum(desired, np.maximum(need + taken, size.desired))
     most_new, most_shapes = shapes_left(part, cover)
     standing = retained_counts(standing, need, size.ceiling - taken, part.added, most_shapes)

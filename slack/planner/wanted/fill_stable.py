@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from slack.cluster.snapshot import IntArray
+from slack.cluster.snapshot import BoolArray, IntArray
 from slack.planner.domain.capacity import RATED, dominant_share
 from slack.planner.domain.feasibility import why_not
 from slack.planner.model.shape import Role, Shape, WantedShape
@@ -81,8 +81,8 @@ class Filling:
         return left
 
     def missing(self, desired: IntArray) -> IntArray:
-        """[R] what is left of the extra capacity, beside what other policies' placeholders make up of it."""
-        left: IntArray = self.rest(desired) - self.part.guests
+        """[R] what is left of the extra capacity beside what others make up of it, see `PartInputs.beside`."""
+        left: IntArray = self.rest(desired) - self.part.beside
         return left
 
     def shape(self, chunk: IntArray) -> Shape:
@@ -130,6 +130,13 @@ def shapes_left(part: PartInputs, cover: Sequence[WantedShape]) -> tuple[int, in
     return most_new, max(most_new + max(part.domain.policy.spec.cover.max_shapes - made_to_cover, 0), 1)
 
 
+def _filled_by_buffers(part: PartInputs, need: IntArray) -> BoolArray:
+    """[R] resources of which buffers keep enough, while another one is missing: placeholders are to have none of it."""
+    rated = np.arange(len(need)) < RATED
+    found: BoolArray = rated & (part.buffered > 0) & (need == 0) & bool((need[:RATED] > 0).any())
+    return found
+
+
 def stable_fill(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBounds) -> StableFill:
     """Fill what is left of a domain's extra capacity.
 
@@ -146,8 +153,9 @@ def stable_fill(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBou
         if chunk is not None:
             asked = np.maximum(asked, chunk * size.replicas)
             desired = np.minimum(np.maximum(desired, chunk * size.replicas), size.ceiling)
-    standing = standing_of(part, cover)
-    need = np.maximum(desired - taken - part.guests, 0)
+    need = np.maximum(desired - taken - part.beside, 0)
+    filled = _filled_by_buffers(part, need)
+    standing = [there for there in standing_of(part, cover) if not there.vector[filled].any()]
     bursts = bursts_of(part.demand.requests, part.demand.together, part.empty.average)
     best = _todays(part, standing, need, bounds, chunk, size.ceiling - taken, bursts)
     standing = with_refills(standing, part, bounds, [fill.chunk for fill in best], bursts)
@@ -156,7 +164,7 @@ def stable_fill(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBou
         standing = limit_count(standing, best[0].count)
         have = room_of(standing, part.added, width)
         if sum(there.count for there in standing) >= best[0].count:
-            need = np.minimum(need, np.maximum(have, np.maximum(size.desired - taken - part.guests, 0)))
+            need = np.minimum(need, np.maximum(have, np.maximum(size.desired - taken - part.beside, 0)))
             desired = np.minimum(desired, np.maximum(need + taken, size.desired))
     most_new, most_shapes = shapes_left(part, cover)
     standing = retained_counts(standing, need, size.ceiling - taken, part.added, most_shapes)
@@ -166,7 +174,7 @@ def stable_fill(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBou
         if missing[r] > 0:
             filling.add(fill_further(missing, bounds, r), only(missing, r))
     missing = _rated(filling.missing(desired))
-    if missing.any() and best:
+    if missing.any() and best and not filled.any():
         rated = _rated(need - _further(filling))
         new = _new(filling, missing, rated, best, bounds, bursts)
         if size.has_objective and (desired - missing >= size.lowest).all() and _is_less_than_half(missing, new, bounds):
@@ -178,7 +186,7 @@ def stable_fill(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBou
         for last in new[-1:] if len(new) < 2 or left.any() else ():
             filling.add(last, None if fixed else left)
     elif missing.any():
-        # No pod requests all that is wanted: each resource is filled like the pods that bring it.
+        # No pod requests all that is wanted, or buffers keep enough of one resource: each is filled by itself.
         for r in range(RATED):
             missing = _rated(filling.missing(desired))
             if missing[r] > 0:

@@ -12,6 +12,7 @@ import numpy as np
 
 from slack.cluster.labels import ZONE
 from slack.cluster.snapshot import Amounts, BoolArray, IntArray, Placeholder, Snapshot
+from slack.planner.domain.buffered import BufferedCapacity
 from slack.planner.domain.capacity import Size, base_of, own_rate, pending_requests, size_of
 from slack.planner.domain.costs import Priced
 from slack.planner.domain.counting import Counting
@@ -97,6 +98,8 @@ class PolicyInputs:
     """What its objective asks for; None while a rate holds."""
     why: SizingReason | None = None
     """What that follows from."""
+    buffered: BufferedCapacity | None = None
+    """What CapacityBuffers keep that counts for this policy; None if it counts none, or there is none."""
     unbounded: str | None = None
     """Why nothing bounds what its objective may cost, so that it does not decide."""
 
@@ -129,6 +132,8 @@ class PartPlan:
     """Its zone has no eligible node: what it counts for cannot be planned now."""
     chunk: IntArray | None = None
     """[R] the standard placeholder that a fixed number is counted in; None for a rate."""
+    buffered: IntArray | None = None
+    """[R] what CapacityBuffers keep that counts; None where nothing was planned."""
 
 
 Planned = tuple[list[PartPlan], dict[str, float], Held, frozenset[str], tuple[WantedByField, ...]]
@@ -170,7 +175,8 @@ def plan_parts(policy: PolicyInputs) -> Planned:
         elapsed = policy.now - since >= delay
         mirrors = tuple(m for m, home in zip(wanted, homes, strict=True) if home == zone)
         cache = policy.cache_of(zone)
-        inputs, counted = _part_inputs(policy, part, size, mirrors, elapsed, cache)
+        buffered = _buffer_amount(policy, part, tuple(zones.values()))
+        inputs, counted = _part_inputs(policy, part, size, mirrors, elapsed, buffered, cache)
         found = cache.of(plan_part, inputs)
         parts.append(found)
         hosted |= counted
@@ -208,6 +214,7 @@ def _part_inputs(
     size: Size,
     mirrors: tuple[WantedShape, ...],
     elapsed: bool,
+    buffered: IntArray,
     cache: PlanCache,
 ) -> tuple[PartInputs, frozenset[str]]:
     """Work out what of one domain's plan outlasts most changes, and which placeholders of others count for it."""
@@ -217,7 +224,7 @@ def _part_inputs(
         domain,
         priority=policy.priority,
         counting=policy.counting,
-        mirrored=policy.mirrored,
+        mirrored=policy.mirrored if policy.buffered is None else policy.mirrored | policy.buffered.kinds,
         cache=cache,
         mix=() if policy.amount is None else policy.amount.mix,
     )
@@ -232,7 +239,7 @@ def _part_inputs(
         there = tuple(shape.shape.vector(snapshot.resources) for shape in policy.existing if shape.role is Role.COVER)
         items = joined(items, empty.room, placements, fitting, there)
     existing = _here(policy, domain, empty)
-    hosted, guests = _guests(policy, domain, size, mirrors, existing)
+    hosted, guests = _guests(policy, domain, size, mirrors, existing, buffered)
     inputs = PartInputs(
         resources=snapshot.resources,
         workloads=snapshot.kinds.workloads,
@@ -246,6 +253,7 @@ def _part_inputs(
         mirrors=mirrors,
         existing=existing,
         guests=guests,
+        buffered=buffered,
         elapsed=elapsed,
         added=policy.added,
     )
@@ -272,8 +280,20 @@ def _here(policy: PolicyInputs, domain: Domain, empty: EmptyNodes) -> tuple[Exis
     )
 
 
+def _buffer_amount(policy: PolicyInputs, domain: Domain, zones: Sequence[Domain]) -> IntArray:
+    """[R] what CapacityBuffers keep in a domain that counts."""
+    if policy.buffered is None:
+        return np.zeros(len(policy.snapshot.resources), dtype=np.int64)
+    return policy.buffered.amount(domain, policy.snapshot.nodes.class_id, zones)
+
+
 def _guests(
-    policy: PolicyInputs, domain: Domain, size: Size, mirrors: Sequence[WantedShape], existing: Sequence[ExistingShape]
+    policy: PolicyInputs,
+    domain: Domain,
+    size: Size,
+    mirrors: Sequence[WantedShape],
+    existing: Sequence[ExistingShape],
+    buffered: IntArray,
 ) -> tuple[frozenset[str], IntArray]:
     """Return which placeholders of other policies on this domain's nodes count for it, and what they request."""
     resources = policy.snapshot.resources
@@ -284,7 +304,7 @@ def _guests(
     own = [e for e in existing if not e.role.for_named]
     room = sum((e.replicas * e.shape.vector(resources) for e in own), policy.added.room_in(mirrors, len(resources)))
     number = None if size.replicas is None else size.replicas - sum(e.replicas for e in own)
-    return counted_on(guests, size.desired - room, number)
+    return counted_on(guests, size.desired - room - buffered, number)
 
 
 def plan_part(part: PartInputs) -> PartPlan:
@@ -327,6 +347,7 @@ def plan_part(part: PartInputs) -> PartPlan:
         note=part.size.feedback,
         capped=filling.capped,
         chunk=standard_chunk(part.size.base, bounds) if counted else None,
+        buffered=part.buffered,
     )
 
 

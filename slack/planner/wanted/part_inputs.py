@@ -36,10 +36,17 @@ class PartInputs:
     """Of this policy, with the replicas that count here."""
     guests: IntArray
     """[R] what other policies' placeholders request that stand here and are counted on."""
+    buffered: IntArray
+    """[R] what CapacityBuffers keep here that counts."""
     elapsed: bool
     """A change of the cover has been due for the whole stabilisation window."""
     added: Additions
     """What admission adds to this policy's placeholders."""
+
+    @property
+    def beside(self) -> IntArray:
+        """[R] what others make up of the extra capacity."""
+        return self.guests + self.buffered
 
     @property
     def mirrored(self) -> IntArray:

@@ -108,7 +108,7 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)
     held = PlanCost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2)
     surplus = Surplus(np.array([35000, 70 << 30]), 1_767_283_500.0)
-    plan = replace(plan, reserved_cost=held, cost=held, surplus=surplus)
+    plan = replace(plan, reserved_cost=held, cost=held, surplus=surplus, buffered=np.array([4000, 8 << 30]))
     status = with_state(status_of(plan, observed, {}, NOW), "resource-slack")
     assert status["limit"] == "cpu ceiling 2000m binds (6 wanted)"  # as its policy has it
     floored = replace(plan, floors=(Binding("memory", WrittenQuantity(8 << 30, "8Gi"), 2 << 30, limit="floor"),))
@@ -128,6 +128,7 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     assert more == status["cost"] | {
         "text": f"{held} now; 0.8 EUR an hour, 584 EUR a month (2 nodes) as planned",
     }
+    assert status["buffered"] == {"cpu": "4", "memory": "8Gi"}
     assert status["spared"]["text"] == "120 pods of a day would have waited about 110 s each for a node, 3.7 h in all"
     assert status["surplus"] == {
         "amounts": {"cpu": "35", "memory": "70Gi"},

@@ -183,6 +183,7 @@ WRONG: list[tuple[Json, str]] = [
     ({"stabilization": {"shrinkDelay": "99999999999999999h"}}, "is longer than any clock counts"),
     ({"cover": {"exclude": [{}]}}, "spec.cover.exclude[0]: an empty selector would exclude every pod"),
     ({"cover": {"mode": "Most"}}, "spec.cover.mode: "),
+    ({"capacityBuffers": "Add"}, "spec.capacityBuffers: "),
     (
         {"tolerations": [{"operator": "Exists"}]},
         "spec.tolerations[0]: a toleration without a key tolerates every taint",

@@ -179,6 +179,8 @@ def status_of(plan: PolicyPlan, observed: PolicyObservation, previous: Status, n
         status["replicas"] = plan.replicas
     if observed.instant_start is not None:
         status["instantStart"] = observed.instant_start
+    if plan.buffered is not None:
+        status["buffered"] = quantities(plan.buffered, plan.resources)
     if plan.surplus is not None:
         status["surplus"] = surplus_document(plan.surplus, plan.resources, now)
     if observed.time_to_ready is not None:
