@@ -132,18 +132,20 @@ def in_vain(gone: int, pods: int, chunk: int) -> int:
     return max(gone - math.ceil(pods / chunk), 0)
 
 
-def scenes(pods: int, chunks: Sequence[int], kinds: Sequence[Kind]) -> Iterator[list[Case]]:
+def scenes(
+    pods: int, chunks: Sequence[int], kinds: Sequence[Kind], unbound_first: bool = False
+) -> Iterator[list[Case]]:
     """Yield the cases of one size, those that share a set-up together; what is compared comes one after the other.
 
     Every owner is played into free capacity, which is the measure, and into unbound placeholders. Of these the smallest
     size is played, which is the most of them. Bound placeholders are played with a Deployment, making way also with
     pods without an owner.
     """
-    if Kind.FREE in kinds:
-        yield [Case(pods, owner, Kind.FREE) for owner in Owner if pods > 1 or owner is not Owner.TEN]
-    if Kind.UNBOUND in kinds:
-        chunk = min(chunks)
-        yield [Case(pods, owner, Kind.UNBOUND, chunk) for owner in Owner if pods > 1 or owner is not Owner.TEN]
+    owners = [owner for owner in Owner if pods > 1 or owner is not Owner.TEN]
+    lasting = {Kind.FREE: 1, Kind.UNBOUND: min(chunks)}
+    for kind in reversed(lasting) if unbound_first else lasting:
+        if kind in kinds:
+            yield [Case(pods, owner, kind, lasting[kind]) for owner in owners]
     if Kind.FLOOR in kinds and pods > 1:
         yield [Case(pods, Owner.DEPLOYMENT, Kind.FLOOR)]
     for owner in (Owner.DEPLOYMENT, Owner.NONE):

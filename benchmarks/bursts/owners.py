@@ -18,8 +18,9 @@ _COLLECTIONS = (
     "/apis/apps/v1/namespaces/default/statefulsets",
     "/apis/batch/v1/namespaces/default/jobs",
 )
-_REST_SECONDS = 2.0
-"""The controllers' client may send 200 requests at once; the removal has used them up, and 100 a second are granted."""
+_REST_SECONDS, _REST_PODS = 2.0, 200
+"""The controllers' client may send 200 requests at once. The removal of so many pods has used them up, and 100 a second
+are granted; fewer pods need less rest."""
 
 
 def job(name: str, count: int) -> Json:
@@ -80,13 +81,14 @@ def create_idle(api: Api) -> None:
 
 def remove(api: Api) -> None:
     """Remove the pods of a burst and whatever created them, but for the Deployment that is scaled."""
+    there = burst_pods(api)
     scale(api, APP, 0)
-    bare = [entry["metadata"]["name"] for entry in burst_pods(api) if "ownerReferences" not in entry["metadata"]]
+    bare = [entry["metadata"]["name"] for entry in there if "ownerReferences" not in entry["metadata"]]
     paths = [*_owner_paths(api), *(f"/api/v1/namespaces/default/pods/{name}" for name in bare)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda path: api.delete(path, 0), paths))
     wait_until(lambda: not burst_pods(api), 90, "the burst to be gone")
-    time.sleep(_REST_SECONDS)
+    time.sleep(_REST_SECONDS * min(0.25 + len(there) / _REST_PODS, 1.0))
 
 
 def burst_pods(api: Api) -> list[Json]:

@@ -11,6 +11,7 @@ from benchmarks.bursts import __main__ as command
 from benchmarks.bursts.case import Burst, Case, Kind, Owner, in_vain, scenes
 from benchmarks.bursts.cost import Cost, report, writes_of_placeholders
 from benchmarks.bursts.owners import owners
+from benchmarks.bursts.scatter import compare
 from benchmarks.bursts.verdict import Found, judge, table
 from e2e.harness.cluster.audit_log import AuditEntry
 from e2e.harness.errors import HarnessError
@@ -121,6 +122,7 @@ def test_free_and_unbound_capacity_is_played_with_each_owner_and_bound_placehold
     played = [case for scene in scenes(10, [1, 4], list(Kind)) for case in scene]
     by_kind = {kind: [case for case in played if case.kind is kind] for kind in Kind}
     assert [case.owner for case in by_kind[Kind.FREE]] == list(Owner)
+    assert next(scenes(10, [1, 4], list(Kind), unbound_first=True)) == by_kind[Kind.UNBOUND]
     assert [(case.owner, case.chunk) for case in by_kind[Kind.UNBOUND]] == [(owner, 1) for owner in Owner]
     assert [case.owner for case in by_kind[Kind.FLOOR]] == [Owner.DEPLOYMENT]
     assert {(case.owner, case.chunk) for case in by_kind[Kind.BOUND]} == {(Owner.DEPLOYMENT, 1), (Owner.DEPLOYMENT, 4)}
@@ -146,6 +148,36 @@ def test_unbound_placeholders_are_judged_by_time_and_by_what_a_burst_must_not_ca
     assert all(figures.values())
     loud = replace(seen([0.12] * 99, unbound=1, preempted=1), writes={**status, "patch pods": 1}, recreated=1)
     assert not any(verdicts({FREE: [seen([0.1] * 100)], UNBOUND: [loud]}).values())
+
+
+def test_a_ratio_above_what_is_wanted_is_missed_or_undecided_by_its_interval() -> None:
+    def told(free: Sequence[float], unbound: Sequence[float], owners: Sequence[Owner] = (Owner.JOB,)) -> list[str]:
+        found = {
+            Case(50, owner, kind): [seen([seconds] * 50) for seconds in bursts]
+            for owner in owners
+            for kind, bursts in ((Kind.FREE, free), (Kind.UNBOUND, unbound))
+        }
+        return [str(figure.row()[""]) for figure in judge(found, {}) if figure.what.startswith("p99")]
+
+    steady, scattered = [0.1, 0.1, 0.1, 0.11, 0.1, 0.1], [0.05, 0.2, 0.1, 0.06, 0.18, 0.1]
+    assert told(steady, [0.113, 0.114, 0.112, 0.114, 0.113, 0.11]) == ["ok"]
+    assert told(steady, [0.13, 0.131, 0.129, 0.13, 0.132, 0.13]) == ["missed"]
+    assert told(scattered, [0.13, 0.131, 0.129, 0.13, 0.132, 0.13]) == ["undecided"]
+    assert told(steady, [0.1, math.inf, math.inf, math.inf, 0.1, 0.1]) == ["missed"]
+    assert told(steady, steady, [Owner.JOB, Owner.TEN]) == ["ok"] * 3  # the third is the mean over owners
+
+
+def test_free_capacity_beside_itself_scatters_as_its_bursts_do() -> None:
+    steady, scattered = [0.1] * 6, [0.05, 0.2, 0.1, 0.06, 0.18, 0.1]
+    same, wide = compare([(steady, steady)]), compare([(steady, scattered)])
+    assert same is not None
+    assert wide is not None
+    assert (same.low, same.times, same.high, same.noise) == (1.0, 1.0, 1.0, 1.0)
+    assert wide.low < wide.times < wide.high
+    assert wide.noise > 1.5
+    both, alone = compare([(steady, scattered)] * 5), wide
+    assert both is not None
+    assert both.noise < alone.noise  # a mean over five owners scatters less
 
 
 def test_cpu_of_a_burst_is_judged_by_the_worst_owner_without_what_is_used_anyway() -> None:
