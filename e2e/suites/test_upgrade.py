@@ -25,7 +25,7 @@ from e2e.harness.product.crd_job import CrdJob
 from e2e.harness.product.helm import CHART, NAMESPACE, RELEASE, Helm
 from e2e.harness.product.operator import POLICIES as SLACK_POLICIES
 from e2e.harness.product.operator import ROOT, Operator, placeholders, replica_sets, wait_until_placed
-from slack.cluster.labels import ANNOTATION_APPLIED
+from slack.cluster.labels import ANNOTATION_APPLIED, LABEL_HOLD
 
 PAGE = (CHART / "README.md").read_text()
 BEFORE = "2372eda224a8"
@@ -167,6 +167,38 @@ def standing(api: Api) -> tuple[dict[str, str], dict[str, Json]]:
         for found in replica_sets(api)
     }
     return pods, sets
+
+
+def held(api: Api) -> Counter[str]:
+    """Return how many placeholders have which form."""
+    return Counter(pod["metadata"]["labels"].get(LABEL_HOLD, "Bound") for pod in placeholders(api))
+
+
+def test_the_way_back_before_there_were_unbound_placeholders(loaded: Backend, before: Path, tmp_path: Path) -> None:
+    """Its operator makes bound ones of them; where they were bound before, every one stays."""
+    api, helm, old_chart = loaded.api, Helm(tmp_path, loaded.kubeconfig), before / "charts" / "resource-slack"
+
+    def run(name: str, chart: Path, form: str, *flags: str) -> dict[str, str]:
+        """Let one version work until all placeholders have a form; return their uids by name."""
+        verb = ("upgrade", "--install", RELEASE, chart, f"--namespace={NAMESPACE}", "--create-namespace")
+        with CrdJob(loaded):
+            found = helm.run(*verb, "--reset-values", POLICIES, *NO_POD_OF_OURS, *flags)
+        assert found.returncode == 0, found.stdout + found.stderr
+        sources, identity = None if chart == CHART else before, loaded.service_account(NAMESPACE, "resource-slack")
+        with Operator(loaded, *flags_of(api), name=name, identity=identity, sources=sources) as operator:
+            operator.wait_until_ready()
+            wait_until(lambda: set(held(api)) == {form}, 60, f"{form} placeholders", state=lambda: held(api))
+            wait_until_placed(api, "default")
+            wait_until_placed(api, "large")
+            operator.wait_for_plans(3)
+        assert set(held(api)) == {form}
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in placeholders(api)}
+
+    unbound = run("unbound", CHART, "Unbound", "--set=operator.hold=Unbound")
+    assert len(run("back", old_chart, "Bound")) == len(unbound)
+    assert len(run("again", CHART, "Unbound", "--set=operator.hold=Unbound")) == len(unbound)
+    bound = run("bound", CHART, "Bound", "--set=operator.hold=Bound")
+    assert run("back-again", old_chart, "Bound") == bound
 
 
 @pytest.mark.core
