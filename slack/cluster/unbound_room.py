@@ -11,6 +11,7 @@ A node that its label or a marker pod releases comes last: real pods may use its
 until its replacement is there.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
@@ -84,12 +85,22 @@ class _Group(PackedShape):
         return self.shown
 
     def _move(self, rows: IntArray) -> None:
-        """Make those anew that fit on another node than before; without waits all fit, then and now."""
-        moved = np.flatnonzero(self.rows != rows)
-        if not len(moved):
+        """Make those anew that fit on another node than before; without waits all fit, then and now.
+
+        They are alike, so each stays on its node while that takes as many: only what the nodes take more or less moves.
+        """
+        last = self.rows
+        if last is rows or (last is not None and np.array_equal(last, rows)):
             return
         self.rows, self.shown = rows, list(self.shown)
-        for index, node in zip(moved.tolist(), rows[moved].tolist(), strict=True):
+        left = Counter(rows.tolist())
+        moved = []
+        for index, known in enumerate(self.shown):
+            if known is not None and left[known.node] > 0:
+                left[known.node] -= 1
+            else:
+                moved.append(index)
+        for index, node in zip(moved, left.elements(), strict=True):
             pod = self.pods[index]
             self.shown[index] = Placeholder(
                 *pod[:5], node, pod.created_seconds, *pod[7:10], unbound=True, constraints=pod.constraints

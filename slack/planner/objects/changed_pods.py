@@ -66,13 +66,26 @@ def changes(
     """
     found: dict[str, str] = {}
     looked_at: set[tuple[str, Amounts | None]] = set()
+    alike: dict[tuple[str, str | None, str | None, bytes, bytes], bool] = {}
+    """What pods of a shape have in common, and whether it sends them elsewhere: nearly all of them are alike."""
     for placeholder in placeholders:
         name, shape, pod = placeholder.replica_set, shapes.get(placeholder.shape), pods.get(placeholder.name)
         if shape is None or pod is None or pod.spec is None or name in found:
             continue
         as_planned = placeholder.requests in (None, shape.requests)
-        if (as_planned or (name, placeholder.requests) in looked_at) and not any(_elsewhere(pod.spec, shape)):
-            continue
+        if as_planned or (name, placeholder.requests) in looked_at:
+            spec = pod.spec
+            key = (
+                placeholder.shape,
+                spec.scheduler_name,
+                spec.priority_class_name,
+                bytes(spec.node_selector),
+                bytes(spec.tolerations),
+            )
+            if key not in alike:
+                alike[key] = any(_elsewhere(spec, shape))
+            if not alike[key]:
+                continue
         looked_at.add((name, placeholder.requests))
         if parts := _parts(pod, shape):
             more = f" and {len(parts) - _PARTS} more" if len(parts) > _PARTS else ""

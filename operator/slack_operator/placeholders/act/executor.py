@@ -11,8 +11,8 @@ from types import MappingProxyType
 from slack.cluster.labels import PRIORITY_CLASS
 from slack.kube.apply import Json
 from slack.planner.model.result import PolicyPlan, ShapePlan
-from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
-from slack.planner.objects.decide import decide, deletions_of_ended, orphans
+from slack.planner.objects.actions import Action, DeletePod, Present, SetCost, Stop
+from slack.planner.objects.decide import Held, decide, deletions_of_ended, orphans
 from slack.planner.objects.drift import OwnedField
 from slack.planner.objects.manifests import NO_EXTRAS, PLACEHOLDER_USER, replica_set
 from slack.planner.policy.placeholders import Placeholders
@@ -124,6 +124,8 @@ class Executor:
         self._wake = wake
         self._keeps_buffers = keeps_buffers
         self._clock = clock
+        self._idle: dict[str, _Idle] = {}
+        """By policy: what its last decision was made from, if there was nothing to write."""
         self._any_bound = False
         """Whether there are bound placeholders, or a policy wants some: only these are preempted."""
         self.refused: Mapping[str, tuple[str, ...]] = MappingProxyType({})
@@ -199,6 +201,7 @@ class Executor:
         """Forget policies that are no more."""
         self._writers.releasing.keep_only(policies)
         self._rescuer.keep_only(policies)
+        self._idle = {name: idle for name, idle in self._idle.items() if name in policies}
 
     def _ensure_priority_class(self, plans: PolicyPlans) -> None:
         ours = [
@@ -228,20 +231,56 @@ class Executor:
         """Work out the writes of each policy; none for a policy whose owner is not known."""
         present = plans.observation.present
         held = self._actuator.held(present.sets)
-        return [
-            decide(
-                item,
-                present,
-                owner_uid=planned.owner["uid"],
-                manifest=self._manifests.maker(planned.policy, planned.owner),
-                marked_since=self._actuator.marked_since,
-                now=self._clock(),
-                held=held,
-            )
-            if planned.owner is not None
-            else ()
-            for planned, item in plans.pairs
-        ]
+        return [self._decide_for(planned, item, present, held) for planned, item in plans.pairs]
+
+    def _decide_for(self, planned: PlannedPolicy, item: PolicyPlan, present: Present, held: Held) -> tuple[Action, ...]:
+        """Work out the writes of one policy; where nothing has changed since there were none, there are none now."""
+        if planned.owner is None:
+            return ()
+        idle = _Idle(present, planned.policy, planned.owner, _what_decides(item), dict(held))
+        name, last = planned.policy.name, self._idle.get(planned.policy.name)
+        if last is not None and last.is_like(idle):
+            return ()
+        actions = decide(
+            item,
+            present,
+            owner_uid=planned.owner["uid"],
+            manifest=self._manifests.maker(planned.policy, planned.owner),
+            marked_since=self._actuator.marked_since,
+            now=self._clock(),
+            held=held,
+        )
+        if actions:
+            self._idle.pop(name, None)
+        else:
+            self._idle[name] = idle
+        return actions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Idle:
+    """What a decision is made from. Time is no part of it: without anything to write nothing waits for its time."""
+
+    present: Present
+    policy: Policy
+    owner: Json
+    plan: tuple[object, ...]
+    held: Held
+
+    def is_like(self, other: "_Idle") -> bool:
+        """Tell whether another decision is made from the same."""
+        return (
+            self.present is other.present
+            and self.policy == other.policy
+            and self.owner == other.owner
+            and self.plan == other.plan
+            and self.held == other.held
+        )
+
+
+def _what_decides(item: PolicyPlan) -> tuple[object, ...]:
+    """Return what `decide` reads of a policy's plan."""
+    return item.policy, item.dry_run, item.act, item.pushed_out, item.shapes
 
 
 def _beginning_with(first: str | None, names: list[str]) -> list[str]:

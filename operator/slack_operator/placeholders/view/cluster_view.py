@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import is_
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -168,6 +169,8 @@ class ClusterView:
         self._node_starts: tuple[int, Mapping[str, tuple[float, float, str]]] = (-1, {})
         """Version of the nodes, and what `node_starts` says of them."""
         self._node_marks: tuple[int, Mapping[str, NodeMarks]] = (-1, {})
+        self._present = Present({}, {})
+        """What the last observation has of our objects."""
         self.clock = clock
         self.wall = wall
         self.on_change = on_change
@@ -205,7 +208,7 @@ class ClusterView:
             said = self.autoscaler_events.about({**self.sets, **self.buffer_sets}, now)
             observation = partial(
                 Observation,
-                present=Present({**self.sets, **self._suspended_as_planned()}, dict(self.placeholders)),
+                present=self._present_objects(),
                 autoscaler_events=(
                     *(event for event in said if event.replica_set in self.sets),
                     *self.failures.loops(self.sets, now),
@@ -223,6 +226,14 @@ class ClusterView:
                 buffer_events=tuple(event for event in said if event.replica_set in self.buffer_sets),
             )
         return observation(snapshot=self.columns.build(copy, now, self.lock))
+
+    def _present_objects(self) -> Present:
+        """Return our objects; the same value while they are the same, which a burst of others' pods does not change."""
+        sets, last = {**self.sets, **self._suspended_as_planned()}, self._present
+        if _are_same(last.sets, sets) and _are_same(last.pods, self.placeholders):
+            return last
+        self._present = Present(sets, dict(self.placeholders))
+        return self._present
 
     def _suspended_as_planned(self) -> dict[str, wire.OwnReplicaSet]:
         """Return what is suspended and still there, as it was before."""
@@ -471,3 +482,8 @@ class ClusterView:
         """Have the loop see a ReplicaSet as it is again."""
         with self.lock:
             self.suspended.pop(replica_set, None)
+
+
+def _are_same(last: Mapping[str, object], now: Mapping[str, object]) -> bool:
+    """Tell whether objects are the same values, in the same order; each is replaced when an event changes it."""
+    return len(last) == len(now) and all(map(is_, last.values(), now.values()))
