@@ -6,6 +6,9 @@ from benchmarks.keeping.stage import STATUS_WRITES, Autoscaler, Form, Kept
 from benchmarks.report import Row
 
 BEYOND_NODE_SECONDS = 5.0
+LOOKS_AGAIN_SECONDS = {Autoscaler.CLUSTER_AUTOSCALER: 0.0, Autoscaler.KARPENTER: 10.0}
+"""After how long, at the latest, an autoscaler sees that pods that are pending already need a node after all. Karpenter
+looks at them every 10 s (1.14); the Cluster Autoscaler in each loop, which the time of a node contains."""
 NODES_RATIO = 1.03
 Found = Mapping[tuple[Autoscaler, Form], Kept]
 
@@ -27,10 +30,12 @@ def _figures(found: Found) -> Iterable[tuple[str, str, str, bool]]:
     for (autoscaler, form), kept in found.items():
         if form is not Form.UNBOUND:
             continue
-        limit = kept.node_seconds + BEYOND_NODE_SECONDS
-        for what, seconds in (("helm install to reserved", kept.reserved_seconds), ("refill", kept.refill_seconds)):
-            wanted = f"{kept.node_seconds:.1f} s (a node) + {BEYOND_NODE_SECONDS:g} s"
-            yield f"{what}, {autoscaler}", wanted, f"{seconds:.1f} s", seconds <= limit
+        for what, seconds, beyond in (
+            ("helm install to reserved", kept.reserved_seconds, BEYOND_NODE_SECONDS),
+            ("refill", kept.refill_seconds, LOOKS_AGAIN_SECONDS[autoscaler] + BEYOND_NODE_SECONDS),
+        ):
+            wanted = f"{kept.node_seconds:.1f} s (a node) + {beyond:g} s"
+            yield f"{what}, {autoscaler}", wanted, f"{seconds:.1f} s", seconds <= kept.node_seconds + beyond
         counts = {
             "writes except status, refill": other_writes(kept.refill_writes),
             "preemptions while the load moves": kept.preempted,

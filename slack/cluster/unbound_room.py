@@ -11,7 +11,6 @@ A node that its label or a marker pod releases comes last: real pods may use its
 until its replacement is there.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
@@ -89,18 +88,12 @@ class _Group(PackedShape):
 
         They are alike, so each stays on its node while that takes as many: only what the nodes take more or less moves.
         """
-        last = self.rows
-        if last is rows or (last is not None and np.array_equal(last, rows)):
+        if self.rows is not None and np.array_equal(self.rows, rows):
             return
         self.rows, self.shown = rows, list(self.shown)
-        left = Counter(rows.tolist())
-        moved = []
-        for index, known in enumerate(self.shown):
-            if known is not None and left[known.node] > 0:
-                left[known.node] -= 1
-            else:
-                moved.append(index)
-        for index, node in zip(moved, left.elements(), strict=True):
+        before = np.array([-1 if known is None else known.node for known in self.shown], dtype=np.int64)
+        moved, free = _beyond(before, rows), _beyond(rows, before)
+        for index, node in zip(moved.tolist(), rows[free].tolist(), strict=True):
             pod = self.pods[index]
             self.shown[index] = Placeholder(
                 *pod[:5], node, pod.created_seconds, *pod[7:10], unbound=True, constraints=pod.constraints
@@ -257,6 +250,15 @@ class UnboundRoom:
 def _since(pod: PlaceholderFacts, waits: Mapping[str, _Wait]) -> float:
     wait = waits.get(pod.uid) if waits else None
     return pod.created_seconds if wait is None else wait.since
+
+
+def _beyond(values: IntArray, others: IntArray) -> IntArray:
+    """Return where values are that occur more often than in others: of each the last ones, as many as it is more."""
+    order, known = np.argsort(values, kind="stable"), np.sort(others)
+    there = values[order]
+    nth = np.arange(there.size) - np.searchsorted(there, there)
+    often = np.searchsorted(known, there, side="right") - np.searchsorted(known, there)
+    return np.sort(order[nth >= often])
 
 
 def _vector(requests: Iterable[tuple[str, int]], resources: Sequence[str]) -> IntArray:

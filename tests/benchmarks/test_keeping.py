@@ -13,7 +13,7 @@ STATUS = {"patch resource-slack.io/slackpolicies/status": 4}
 GOOD = Kept(
     node_seconds=12.0,
     reserved_seconds=17.0,
-    refill_seconds=16.9,
+    refill_seconds=26.9,
     refill_writes=STATUS,
     small=Waits((0.1, 0.2)),
     large=Waits((0.1,)),
@@ -42,7 +42,7 @@ def test_everything_wanted_is_reached_and_what_bound_placeholders_do_is_not_judg
     ("change", "what"),
     [
         ({"reserved_seconds": 17.1}, "helm install to reserved, Karpenter"),
-        ({"refill_seconds": 17.1}, "refill, Karpenter"),
+        ({"refill_seconds": 27.1}, "refill, Karpenter"),
         ({"refill_writes": {**STATUS, "patch apps/replicasets": 1}}, "writes except status, refill, Karpenter"),
         ({"preempted": 1}, "preemptions while the load moves, Karpenter"),
         ({"deleted": 1}, "placeholders recreated while the load moves, Karpenter"),
@@ -54,6 +54,11 @@ def test_everything_wanted_is_reached_and_what_bound_placeholders_do_is_not_judg
 def test_each_figure_can_be_missed(change: dict[str, object], what: str) -> None:
     figures = verdicts(replace(GOOD, **change))  # type: ignore[arg-type]  # each value is of its field's type
     assert [name for name, ok in figures.items() if not ok] == [what]
+
+
+def test_the_cluster_autoscaler_has_no_ten_seconds_to_look_again() -> None:
+    rows = judge({(Autoscaler.CLUSTER_AUTOSCALER, Form.UNBOUND): GOOD})
+    assert [row["what"] for row in rows if row[""] == "missed"] == ["refill, Cluster Autoscaler"]
 
 
 def test_placeholders_by_which_the_amount_grows_are_not_recreated() -> None:
