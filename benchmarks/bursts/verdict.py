@@ -210,5 +210,5 @@ def _row(found: Found, case: Case, bursts: Sequence[Burst]) -> Row:
         "recreated": total(lambda burst: burst.recreated),
         "short": total(lambda burst: burst.short),
         "CPU s": None if not case.kind.operated else middle(bursts, lambda burst: burst.cpu_seconds),
-        "of it steady": None if not case.kind.operated else middle(bursts, lambda burst: burst.steady_seconds),
+        "of it steady s": None if not case.kind.operated else middle(bursts, lambda burst: burst.steady_seconds),
     }

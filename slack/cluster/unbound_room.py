@@ -177,8 +177,13 @@ class UnboundRoom:
             for pod in group.pods[len(fill.rows) :]
         }
         self._wait(unbound, waiting, now)
+        stays: Sequence[ShapeFill | None] = [None] * len(packing.fills)
         found: list[Any] = list(placeholders)
-        for group, fill in zip(packing.groups, packing.fills, strict=True):
+        if last is not None and last[0] is placeholders and len(last[1]) == len(packing.fills) and not self._waits:
+            stays, found = last[1], list(last[2])
+        for group, fill, known in zip(packing.groups, packing.fills, stays, strict=True):
+            if fill is known:
+                continue
             for index, pod in zip(group.at, group.show(fill.rows, self._waits), strict=True):
                 found[index] = pod
         shown = tuple(found)

@@ -55,12 +55,14 @@ def strangers_of(
         mine = placeholders.get(name, ())
         if not mine or domain.owned.all():
             continue
+        # Hundreds can be away, of which nearly all are mirrors or of a shape that is not known any more.
+        countable = {key: shape for key, shape in shapes.get(name, {}).items() if not shape.reserved_for}
         rows = cache.part(name).of(_nodes_of, mine)
-        away = np.flatnonzero((rows >= 0) & ~domain.owned[class_id[rows]])
+        away = np.flatnonzero((rows >= 0) & ~domain.owned[class_id[rows]]) if countable else rows[:0]
         strangers = []
-        for pod in (pod for i in away.tolist() if (pod := mine[i]).is_held):
-            shape = shapes.get(name, {}).get(pod.shape)
-            if shape is not None and not shape.reserved_for:
+        for pod in map(mine.__getitem__, away.tolist()):
+            shape = countable.get(pod.shape)
+            if shape is not None and pod.is_held:
                 vector = shape.vector(snapshot.resources)
                 if pod.requests is not None:
                     vector = vector_of(pod.requests, snapshot.resources)

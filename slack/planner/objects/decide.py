@@ -172,6 +172,18 @@ def decide(
     return (*leaving, *first, *raising)
 
 
+def decided_by(plan: PolicyPlan) -> tuple[object, ...]:
+    """Return all that `decide` reads of a plan, to be compared with that of another.
+
+    What counts pods, and thus changes while a burst arrives, is none of it.
+    """
+    shapes = tuple(
+        (shape.shape, shape.role, shape.count, shape.replicas, shape.retiring, shape.victims, shape.at_first)
+        for shape in plan.shapes
+    )
+    return plan.policy, plan.dry_run, plan.act, plan.pushed_out, shapes
+
+
 def _deletions_of_pushed_out(plan: PolicyPlan, present: Present, deleted: Container[str]) -> list[Action]:
     """Delete the placeholders that real pods leave no room for on their node, beside those that are deleted anyway."""
     pods = [(name, pod) for name in plan.pushed_out if (pod := present.pods.get(name)) is not None]

@@ -4,15 +4,21 @@ import copy
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
+from slack.cluster import wire
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.health.reasons import PENDING_ON_PURPOSE
 from slack.kube.errors import ApiError
+from slack.kube.watch import EventType
+from slack.planner.objects.actions import Action
+from slack.planner.objects.decide import decide
 from slack.process.contests import WINDOW_SECONDS, WRITES_BACK
-from slack_operator.placeholders.act import unbound
+from slack_operator.placeholders.act import executor, unbound
 from slack_operator.placeholders.act.unbound import AT_ONCE, REPEAT_SECONDS
 from slack_operator.placeholders.view.autoscalers import Autoscaler
+from slack_operator.placeholders.view.sinks import OwnSetSink, PodSink
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
 
 SLACK: dict[str, Any] = {"extraCapacity": {"minRate": 0.5}, "stabilization": {"shrinkDelay": "0s"}}
@@ -61,6 +67,38 @@ def test_taken_capacity_makes_pending_ones_and_no_write_to_them() -> None:
     assert world.condition("web", "SlackSatisfied")["reason"] == "Refilling"
     after = {name: pod["metadata"]["resourceVersion"] for name, pod in world.placeholders().items()}
     assert before.items() <= after.items()  # none was written, deleted or made anew
+
+
+def test_what_nothing_has_changed_for_is_not_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(extraCapacity={"minRate": 0, "floor": {"cpu": "6", "memory": "6Gi"}}, cover={"mode": "None"})
+    turn(world)
+    decisions = 0
+
+    def counted(*args: Any, **kwargs: Any) -> tuple[Action, ...]:
+        nonlocal decisions
+        decisions += 1
+        return decide(*args, **kwargs)
+
+    monkeypatch.setattr(executor, "decide", counted)
+    world.loop.reconcile()  # nothing is listed anew in this test: a watch brings what has changed
+    decisions, before = 0, world.view.observe(world.wall()).present
+    burst = [_filling(f"burst-{number}", f"n{number}") for number in range(3)]
+    arrived = [msgspec.json.decode(msgspec.json.encode(each), type=wire.Pod) for each in burst]
+    PodSink(world.view).apply([(EventType.ADDED, each) for each in arrived])
+    world.loop.reconcile()
+    seen = world.view.observe(world.wall())
+    assert any(pod.node < 0 for pod in seen.snapshot.placeholders)
+    assert seen.present is before
+    assert decisions == 0  # it takes capacity, and changes no object of ours
+    name, item = next(iter(world.api.items("replicasets").items()))
+    wanted = item["spec"]["replicas"]
+    item["spec"]["replicas"] = wanted + 1
+    world.api._bump(item)
+    raised = msgspec.json.decode(msgspec.json.encode(item), type=wire.OwnReplicaSet)
+    OwnSetSink(world.view).apply([(EventType.MODIFIED, raised)])
+    world.loop.reconcile()
+    assert decisions == 1
+    assert world.api.items("replicasets")[name]["spec"]["replicas"] == wanted
 
 
 def _filling(name: str, at: str) -> Json:

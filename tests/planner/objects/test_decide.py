@@ -1,8 +1,11 @@
 """The diff of a plan against what is there, case by case."""
 
+import inspect
 import json
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,9 +16,11 @@ from slack.cluster import wire
 from slack.cluster.labels import LABEL_SHAPE
 from slack.planner.model.result import PolicyPlan, ShapeChange, ShapePlan
 from slack.planner.model.shape import Role, Shape
+from slack.planner.objects import decide as decisions
+from slack.planner.objects import manifests
 from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, Present, SetCost, Stop, Taken
 from slack.planner.objects.adoption import existing_shape, existing_shapes
-from slack.planner.objects.decide import decide, digest, orphans, stamped
+from slack.planner.objects.decide import decide, decided_by, digest, orphans, stamped
 from slack.planner.objects.drift import OwnedField
 from slack.planner.objects.manifests import replica_set, replica_set_name
 from slack.planner.policy.placeholders import Placeholders
@@ -498,3 +503,27 @@ def test_what_a_policy_gives_placeholders_goes_into_the_template_and_takes_no_pl
         assert (write.name, write.before, write.after, write.taken) == (NAME, 2, 2, ())
         assert write.manifest["spec"]["template"] == after(shape_plan(2))["spec"]["template"]
         assert written(after, after) == ()
+
+
+def test_what_decides_is_all_of_a_plan_that_decisions_are_made_from() -> None:
+    class Noted:
+        """Notes which fields of a value are read."""
+
+        def __init__(self, value: Any) -> None:
+            self.value, self.read = value, set[str]()
+
+        def __getattr__(self, name: str) -> Any:
+            self.read.add(name)
+            return getattr(self.value, name)
+
+    shape = Noted(shape_plan(1))
+    whole: Any = Noted(policy_plan())
+    whole.value = SimpleNamespace(policy="web", dry_run=False, act=True, pushed_out=(), shapes=(shape,))
+    decided_by(whole)
+    by_shape, by_plan = shape.read, whole.read
+    source = inspect.getsource(decisions) + inspect.getsource(manifests)
+    fields_of_shape = {field.name for field in fields(ShapePlan)} - by_shape
+    assert {name for name in fields_of_shape if re.search(rf"\bshape\.{name}\b", source)} == set()
+    fields_of_plan = {field.name for field in fields(PolicyPlan)} - by_plan
+    assert {name for name in fields_of_plan if re.search(rf"\bplan\.{name}\b", source)} == set()
+    assert fields_of_shape == {"workloads", "change", "bound", "pending"}

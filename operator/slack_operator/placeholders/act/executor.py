@@ -12,7 +12,7 @@ from slack.cluster.labels import PRIORITY_CLASS
 from slack.kube.apply import Json
 from slack.planner.model.result import PolicyPlan, ShapePlan
 from slack.planner.objects.actions import Action, DeletePod, Present, SetCost, Stop
-from slack.planner.objects.decide import Held, decide, deletions_of_ended, orphans
+from slack.planner.objects.decide import Held, decide, decided_by, deletions_of_ended, orphans
 from slack.planner.objects.drift import OwnedField
 from slack.planner.objects.manifests import NO_EXTRAS, PLACEHOLDER_USER, replica_set
 from slack.planner.policy.placeholders import Placeholders
@@ -237,7 +237,7 @@ class Executor:
         """Work out the writes of one policy; where nothing has changed since there were none, there are none now."""
         if planned.owner is None:
             return ()
-        idle = _Idle(present, planned.policy, planned.owner, _what_decides(item), dict(held))
+        idle = _Idle(present, planned.policy, planned.owner, decided_by(item), dict(held))
         name, last = planned.policy.name, self._idle.get(planned.policy.name)
         if last is not None and last.is_like(idle):
             return ()
@@ -276,11 +276,6 @@ class _Idle:
             and self.plan == other.plan
             and self.held == other.held
         )
-
-
-def _what_decides(item: PolicyPlan) -> tuple[object, ...]:
-    """Return what `decide` reads of a policy's plan."""
-    return item.policy, item.dry_run, item.act, item.pushed_out, item.shapes
 
 
 def _beginning_with(first: str | None, names: list[str]) -> list[str]:
