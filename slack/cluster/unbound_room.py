@@ -75,7 +75,7 @@ class _Group(PackedShape):
         found = [
             known
             if known is not None and known.node == node and known.created_seconds == since
-            else Placeholder(*pod[:5], node, since, *pod[7:10], unbound=True, constraints=pod.constraints)
+            else _fitting(pod, node, since)
             for pod, node, since, known in zip(
                 self.pods, nodes, (_since(pod, waits) for pod in self.pods), self.shown, strict=True
             )
@@ -95,9 +95,7 @@ class _Group(PackedShape):
         moved, free = _beyond(before, rows), _beyond(rows, before)
         for index, node in zip(moved.tolist(), rows[free].tolist(), strict=True):
             pod = self.pods[index]
-            self.shown[index] = Placeholder(
-                *pod[:5], node, pod.created_seconds, *pod[7:10], unbound=True, constraints=pod.constraints
-            )
+            self.shown[index] = _fitting(pod, node, pod.created_seconds)
 
 
 class UnboundRoom:
@@ -250,6 +248,24 @@ class UnboundRoom:
         self._waits = known | {
             uid: _Wait(now, lasts=True) for uid in waiting if uid not in known or not known[uid].lasts
         }
+
+
+def _fitting(pod: PlaceholderFacts, node: int, since: float) -> Placeholder:
+    """Return an unbound placeholder where it fits, -1 for nowhere, and since when that or its creation was."""
+    return Placeholder(
+        uid=pod.uid,
+        name=pod.name,
+        policy=pod.policy,
+        shape=pod.shape,
+        replica_set=pod.replica_set,
+        node=node,
+        created_seconds=since,
+        deletion_cost=pod.deletion_cost,
+        unschedulable=pod.unschedulable,
+        requests=pod.requests,
+        unbound=True,
+        constraints=pod.constraints,
+    )
 
 
 def _since(pod: PlaceholderFacts, waits: Mapping[str, _Wait]) -> float:
