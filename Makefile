@@ -176,7 +176,7 @@ check-reference: $(READY)
 	  { echo "docs/reference/$$name.md is not up to date; run: make reference" >&2; exit 1; }; done
 
 check-monitoring: $(READY)
-	@$(call say,'check: dashboards are what tools/monitoring says, and the chart has the rules')
+	@$(call say,'check: dashboards are what tools/monitoring says; the chart has the rules')
 	@cmp --silent $(RULES) || { echo "$(lastword $(RULES)) is not up to date; run: make monitoring" >&2; exit 1; }
 	@for name in $(BOARDS); do for folder in $(SHELVES); do \
 	  $(BIN)/python -m tools.monitoring $$name | cmp --silent - $$folder/$$name.json || \
