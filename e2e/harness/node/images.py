@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import platform
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -58,6 +59,43 @@ def archive(
     members["index.json"] = _json({"schemaVersion": 2, "manifests": [named]})
     path.write_bytes(_tar(members))
     return path
+
+
+def bulky(folder: Path, megabytes: int) -> dict[str, bytes | Path]:
+    """Write an image with so much in its one layer; return its blobs by digest, the manifest's last.
+
+    The layer is written to a file, for it may be larger than memory allows. Each call makes another layer.
+    """
+    path, hashed = folder / f"layer-{os.urandom(4).hex()}.tar", hashlib.sha256()
+    entry = tarfile.TarInfo("bulk")
+    entry.size, entry.mode = megabytes * 1_000_000, 0o644
+    block = os.urandom(1_000_000)
+    with path.open("wb") as file:
+        for part in (entry.tobuf(tarfile.GNU_FORMAT), *(block for _ in range(megabytes))):
+            file.write(part)
+            hashed.update(part)
+        rest = bytes(-entry.size % tarfile.BLOCKSIZE) + _layer(BUSYBOX, {})
+        file.write(rest)
+        hashed.update(rest)
+    digest = f"sha256:{hashed.hexdigest()}"
+    config = _json(
+        {
+            "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "os": "linux",
+            "config": {"Cmd": ["/bin/sleep", "3600"], "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [digest]},
+        }
+    )
+    layer = {"mediaType": f"{_OCI}.layer.v1.tar", "digest": digest, "size": path.stat().st_size}
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_OCI}.manifest.v1+json",
+            "config": _descriptor(config, "config.v1+json"),
+            "layers": [layer],
+        }
+    )
+    return {digest: path, _digest(config): config, _digest(manifest): manifest}
 
 
 def _layer(busybox: Path, files: Mapping[str, Path]) -> bytes:

@@ -1,6 +1,10 @@
-"""A registry of images on a loopback address, which containerd asks by plain HTTP. It counts what it hands out."""
+"""A registry of images on a loopback address, which containerd asks by plain HTTP. It counts what it hands out.
 
-import tarfile
+Images below `private/` need the user and password of `USER`.
+"""
+
+import base64
+import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -8,7 +12,11 @@ from typing import Any, Self
 
 import msgspec
 
+from e2e.harness.node import images
 from e2e.harness.ports import LOOPBACK
+
+USER = "puller:secret"
+_BASIC = f"Basic {base64.b64encode(USER.encode()).decode()}"
 
 
 class Registry:
@@ -16,13 +24,13 @@ class Registry:
 
     Usage:
 
-        with Registry() as registry:
-            registry.add("app", "1", images.archive(path, "app:1", ["/bin/sleep", "60"]))
-            image = f"{registry.host}/app:1"
+        with Registry(tmp_path) as registry:
+            image = registry.add("app", "1", megabytes=50)
     """
 
-    def __init__(self) -> None:
-        self._blobs: dict[str, bytes] = {}
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._blobs: dict[str, bytes | Path] = {}
         self._tags: dict[str, str] = {}
         self.served_bytes = 0
         """Of layers and configurations."""
@@ -36,19 +44,25 @@ class Registry:
         """Its name within that of an image."""
         return f"{LOOPBACK}:{self._server.server_port}"
 
-    def add(self, name: str, tag: str, archive: Path) -> str:
-        """Take an image from an OCI archive; return the name by which pods have it."""
-        with tarfile.open(archive) as tar:
-            for member in tar.getmembers():
-                found = tar.extractfile(member)
-                if member.name.startswith("blobs/sha256/") and found is not None:
-                    self._blobs[f"sha256:{member.name.rpartition('/')[2]}"] = found.read()
-            index = tar.extractfile("index.json")
-            assert index is not None
-            self._tags[f"{name}:{tag}"] = msgspec.json.decode(index.read())["manifests"][0]["digest"]
+    def add(self, name: str, tag: str, megabytes: int = 1) -> str:
+        """Make an image of a size, whose one program sleeps; return the name by which pods have it."""
+        made = images.bulky(self._folder, megabytes)
+        self._blobs |= made
+        self._tags[f"{name}:{tag}"] = list(made)[-1]
         return f"{self.host}/{name}:{tag}"
 
-    def answer(self, path: str) -> tuple[int, str, str, bytes]:
+    def pull_secret(self, name: str, namespace: str) -> dict[str, Any]:
+        """Return the Secret with which private images are pulled."""
+        auth = base64.b64encode(USER.encode()).decode()
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace},
+            "type": "kubernetes.io/dockerconfigjson",
+            "stringData": {".dockerconfigjson": msgspec.json.encode({"auths": {self.host: {"auth": auth}}}).decode()},
+        }
+
+    def find(self, path: str, authorization: str) -> tuple[int, str, str, bytes | Path]:
         """Return status, media type, digest and body of a request."""
         if self.broken:
             return 500, "text/plain", "", b"broken"
@@ -56,6 +70,8 @@ class Registry:
         if parts == ["v2"]:
             return 200, "application/json", "", b"{}"
         name, kind, key = "/".join(parts[1:-2]), parts[-2], parts[-1]
+        if name.startswith("private/") and authorization != _BASIC:
+            return 401, "application/json", "", b"{}"
         digest = key if key.startswith("sha256:") else self._tags.get(f"{name}:{key}", "")
         body = self._blobs.get(digest)
         if body is None:
@@ -84,16 +100,25 @@ def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
             self._answer(body_too=True)
 
         def _answer(self, *, body_too: bool) -> None:
-            status, media, digest, body = registry.answer(self.path.partition("?")[0])
+            path = self.path.partition("?")[0]
+            status, media, digest, body = registry.find(path, self.headers.get("Authorization", ""))
+            size = len(body) if isinstance(body, bytes) else body.stat().st_size
             self.send_response(status)
+            if status == 401:
+                self.send_header("WWW-Authenticate", 'Basic realm="e2e"')
             self.send_header("Content-Type", media)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(size))
             if digest:
                 self.send_header("Docker-Content-Digest", digest)
             self.end_headers()
-            if body_too:
+            if not body_too:
+                return
+            if isinstance(body, bytes):
                 self.wfile.write(body)
-                registry.served_bytes += len(body) if "/blobs/" in self.path else 0
+            else:
+                with body.open("rb") as file:
+                    shutil.copyfileobj(file, self.wfile, 1 << 20)
+            registry.served_bytes += size if "/blobs/" in path else 0
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
             """Say nothing."""

@@ -83,6 +83,8 @@ class _Pulled:
     at: float
     size_bytes: int
     digest: str
+    was_listed: bool = False
+    """Whether the kubelet has listed it since: it is there, and was collected once it is listed no more."""
 
 
 @dataclass(slots=True)
@@ -191,10 +193,11 @@ class WarmPulls:
         for name, pull in list(pulled.items()):
             age = now - pull.at
             if _is_there(name, node, there, known):
+                pull.was_listed = True
                 if age > COLLECTED_SECONDS:
                     self._forget_failure(node.name, name, also_collected=True)
                 continue
-            if age <= LISTED_SECONDS or not node.lists_all:
+            if (age <= LISTED_SECONDS and not pull.was_listed) or not node.lists_all:
                 continue
             del pulled[name]
             if age <= COLLECTED_SECONDS:

@@ -157,6 +157,16 @@ def test_a_kubelet_may_list_an_image_late_or_not_at_all() -> None:
     assert pulls.problems() == []
 
 
+def test_an_image_that_was_listed_and_is_no_more_was_collected() -> None:
+    pulls = WarmPulls()
+    pulls.choose([node(wanted=[BIG])], SIZES, FAST, 0.0)
+    pulls.end_pull("n1", SIZES, 10.0)
+    pulls.choose([node("n1", BIG, wanted=[BIG])], SIZES, FAST, 15.0)
+    assert pulls.choose([node(wanted=[BIG])], SIZES, FAST, 20.0) == []
+    assert [problem.reason for problem in pulls.problems()] == ["Collected"]
+    assert len(pulls.choose([node(wanted=[BIG])], SIZES, FAST, 20.0 + FIRST_RETRY_SECONDS)) == 1
+
+
 def test_the_same_digest_is_pulled_once_under_whatever_name() -> None:
     digest = "sha256:" + "a" * 64
     pinned, copy = f"r.example.com/big@{digest}", f"mirror.example.com/big@{digest}"
