@@ -128,6 +128,8 @@ class PodSink:
             view.instant.gone(uid)
             view.unplaced.gone(uid, now)
         elif role == REAL:
+            if not node:
+                view.template_images.see_pod(pod)
             known = view.unplaced.pods.get(uid)
             waited = self._waited_before(pod) if self._unseen is not None and not node else 0.0
             start = view.instant.seen(pod, now, waited, known.asked.requests if known is not None else ())

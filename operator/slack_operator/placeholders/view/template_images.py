@@ -1,19 +1,21 @@
 """The images of workloads, by their pod templates: a rollout shows here before its first pod.
 
-Only names are kept, each text once. A workload without a template of a kind that is watched, such as a custom
-controller's, has none. Owned by the view, under its lock.
+Only names are kept, each text once. A workload without a template of a kind that is watched, such as a Rollout or a
+RayCluster, has the images of the newest pod that came without a node. Owned by the view, under its lock.
 """
 
 import sys
 from collections.abc import Mapping
 
 from slack.cluster import wire
-from slack.cluster.identity import workload_of_owner
+from slack.cluster.identity import workload_of, workload_of_owner
 from slack.cluster.snapshot import Workload
 from slack.kube.watch import EventType
 
 MAX_IMAGES = 32
 """Of one workload."""
+MAX_WORKLOADS = 4096
+"""Known by their pods alone; those whose last pod came longest ago are forgotten."""
 
 
 class TemplateImages:
@@ -22,6 +24,8 @@ class TemplateImages:
     def __init__(self) -> None:
         self._kinds: dict[str, dict[str, tuple[str, ...]]] = {}
         """By kind of the object, then by workload."""
+        self._by_pods: dict[str, tuple[str, ...]] = {}
+        """By workload without a template, the newest last."""
         self._unseen: dict[str, set[str]] = {}
         """By kind, while a list is read: the workloads that it has not shown yet."""
 
@@ -47,14 +51,29 @@ class TemplateImages:
         else:
             known.pop(name, None)
 
+    def see_pod(self, pod: wire.Pod) -> None:
+        """Take a pod that has just come; one that belongs to nobody is no workload that comes again."""
+        if pod.metadata.controller() is None:
+            return
+        name = str(Workload(*workload_of(pod.metadata)))
+        self._by_pods.pop(name, None)
+        if any(name in known for known in self._kinds.values()) or not (images := _images(pod.spec)):
+            return
+        self._by_pods[name] = images
+        if len(self._by_pods) > MAX_WORKLOADS:
+            del self._by_pods[next(iter(self._by_pods))]
+
     def by_workload(self) -> Mapping[str, tuple[str, ...]]:
-        """Return a copy of all."""
-        return {name: images for known in self._kinds.values() for name, images in known.items()}
+        """Return a copy of all; what a template says wins."""
+        return self._by_pods | {name: images for known in self._kinds.values() for name, images in known.items()}
 
 
 def images_of(template: wire.PodTemplate | None) -> tuple[str, ...]:
     """Return the images of a pod template, each once."""
-    spec = template.spec if template is not None else None
+    return _images(template.spec if template is not None else None)
+
+
+def _images(spec: wire.PodSpec | None) -> tuple[str, ...]:
     if spec is None:
         return ()
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
