@@ -185,9 +185,11 @@ class WarmPulls:
 
     def _see(self, node: WarmNode, known: KnownImages, now: float) -> None:
         """Find images that have come by themselves, and those that the kubelet has collected."""
-        there = digests_of(node.images)
+        there, wanted = digests_of(node.images), {full_name(image.name) for image in node.wanted}
         for name, failure in list(self._failures.get(node.name, {}).items()):
-            if _is_there(name, node, there, known) and failure.reason != COLLECTED:
+            if name not in wanted:
+                del self._failures[node.name][name]
+            elif _is_there(name, node, there, known) and failure.reason != COLLECTED:
                 self._forget_failure(node.name, name)
         pulled = self._pulled.get(node.name, {})
         for name, pull in list(pulled.items()):

@@ -157,6 +157,14 @@ def test_a_kubelet_may_list_an_image_late_or_not_at_all() -> None:
     assert pulls.problems() == []
 
 
+def test_a_failure_of_an_image_that_is_no_longer_wanted_is_told_no_more() -> None:
+    pulls = WarmPulls()
+    pulls.choose([node(wanted=[BIG])], SIZES, FAST, 0.0)
+    pulls.fail_pull("n1", "ErrImagePull", "denied", 1.0)
+    pulls.choose([node(wanted=[SMALL])], SIZES, FAST, 2.0)
+    assert pulls.problems() == []
+
+
 def test_an_image_that_was_listed_and_is_no_more_was_collected() -> None:
     pulls = WarmPulls()
     pulls.choose([node(wanted=[BIG])], SIZES, FAST, 0.0)
