@@ -168,14 +168,9 @@ class RealNode:
         self._stop_kubelet()
         self._begin_kubelet()
 
-    def reconfigure(self, **kubelet: object) -> None:
-        """Give the kubelet further fields of its configuration, and start it again; the node need not become ready."""
-        self._further |= kubelet
-        path = self.run_folder / "kubelet.yaml"
-        path.write_text(yaml.safe_dump(self._configuration()), encoding="utf-8")
+    def stop_kubelet(self) -> None:
+        """End the kubelet; containers run on, and nobody writes the node's status."""
         self._stop_kubelet()
-        if self._kubelet is not None:
-            self._kubelet.start()
 
     def reboot(self) -> None:
         """End all that runs at once, containers too, forget what memory had of them, and start anew with all pods."""
