@@ -271,6 +271,10 @@ def test_a_number_that_no_field_holds_is_named_with_its_field(
         (["tune", "--scenario", "s.yaml", "--context", "prod"], "--context: belongs to --from-cluster"),
         (["tune", "--scenario", "s.yaml", "--placeholder-namespace", "x"], "--placeholder-namespace: belongs to"),
         (["tune", "--from-trace", "t.parquet", "--window", "24h"], "--window: belongs to --from-cluster"),
+        (["tune", "--buffer", "shop/web", "--seeds", "3"], "--seeds: belongs to a search for a rate; --buffer seeks"),
+        (["tune", "--buffer", "shop/web", "--policy", "x"], "--policy: belongs to --objective for a policy"),
+        (["tune", "--buffer", "web"], "--buffer: 'web' is not NAMESPACE/NAME, such as shop/web"),
+        (["tune", "--buffer", "shop/web", "--objective", "99"], "--objective: 99 is not a share of pods"),
         (["tune", "--from-trace", "t.parquet", "--kubeconfig", "k"], "--kubeconfig: belongs to --from-cluster"),
         (
             ["tune", "--from-trace", "t.parquet", "--scenario-only", "s.json", "--picture", "c.svg"],

@@ -224,7 +224,7 @@ def _print_policy(policy: "TrainedPolicy") -> None:
     from slack.planner.objective.why_text import why_text
 
     out = console()
-    amount = _pair(policy.amount.cpu_millis, policy.amount.memory_bytes)
+    amount = pair_text(policy.amount.cpu_millis, policy.amount.memory_bytes)
     out.print(Text(f"\n{policy.name}: {why_text(policy.amount.why, amount)}."), soft_wrap=True)
     if not policy.amount.why.known:
         return
@@ -233,7 +233,7 @@ def _print_policy(policy: "TrainedPolicy") -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     shown: tuple[str, str] | None = None
     for hour in policy.hours:
-        row = (_pair(hour.cpu_millis, hour.memory_bytes), _pair(hour.most_cpu_millis, hour.most_memory_bytes))
+        row = (pair_text(hour.cpu_millis, hour.memory_bytes), pair_text(hour.most_cpu_millis, hour.most_memory_bytes))
         if row != shown:
             table.add_row(f"  {datetime.fromtimestamp(hour.at_seconds, UTC):%a %H:%M}", *row)
         shown = row
@@ -242,7 +242,8 @@ def _print_policy(policy: "TrainedPolicy") -> None:
     out.print(Text(said), style="dim", soft_wrap=True)
 
 
-def _pair(cpu_millis: int, memory_bytes: int) -> str:
+def pair_text(cpu_millis: int, memory_bytes: int) -> str:
+    """Return an amount as tables have it: `3800m/8.0Gi`."""
     from slack.cluster.quantity import format_cpu
 
     gib = memory_bytes / (1 << 30)

@@ -11,7 +11,7 @@ from slack.cli.inputs.flags import PlaceholderNamespace, PricesFile
 from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.simulation.simulate import HoldForm, Prices, Processes
 from slack.cli.terminal.formats import TABLE, ListedRows, Output, OutputKind, print_document, wide_columns
-from slack.cli.terminal.pictures import PictureFile, PictureTarget
+from slack.cli.terminal.pictures import PictureFile, PictureTarget, checked_picture
 from slack.cli.terminal.problems import UserError
 from slack.cluster.hold import Hold
 from slack.kube.access import ClusterAccess
@@ -26,7 +26,7 @@ _LARGEST_RATE = 10.0
 _OF_A_CLUSTER = ("kubeconfig", "context", "cluster", "user", "placeholder_namespace")
 _OF_A_CURVE = ("instant_start", "seeds", "step", "largest", "exact", "processes", "picture")
 _OF_TRAINING = ("learnt_out", "policy")
-_OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", "hold", *_OF_TRAINING)
+_OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", "buffer", "hold", *_OF_TRAINING)
 
 
 _InstantStart = Annotated[
@@ -54,6 +54,15 @@ _LearntOut = Annotated[
 _Policy = Annotated[
     str | None,
     typer.Option("--policy", help="With --objective: the SlackPolicy's name, if it is no other.", metavar="NAME"),
+]
+_Buffer = Annotated[
+    str | None,
+    typer.Option(
+        "--buffer",
+        help="Print the replicas or the percentage that an objective would choose for this CapacityBuffer of the "
+        "cluster, and why. By the cluster's pods, unless --from-trace or --scenario is given.",
+        metavar="NAMESPACE/NAME",
+    ),
 ]
 _Scenario = Annotated[Path | None, typer.Option("--scenario", help="Scenario file.", metavar="FILE")]
 _FromTrace = Annotated[
@@ -93,6 +102,7 @@ def tune(
     ctx: typer.Context,
     instant_start: _InstantStart = 0.99,
     objective: _Objective = None,
+    buffer: _Buffer = None,
     learnt_out: _LearntOut = None,
     policy: _Policy = None,
     scenario: _Scenario = None,
@@ -115,7 +125,7 @@ def tune(
 ) -> None:
     """Find the cheapest rate with which enough pods start without waiting, and print a SlackPolicy with it.
 
-    With --objective no rate is sought: the objective learns from a recording before it is used.
+    With --objective no rate is sought: the objective learns from a recording. With --buffer so does a buffer's size.
 
     Exit code 0: found; 3: no rate reaches the goal; 2: bad input. Nothing is written to any cluster.
 
@@ -128,18 +138,21 @@ def tune(
         resource-slack tune --from-cluster --context prod --window 6h --picture curve.svg
 
         resource-slack tune --objective 0.99 --from-trace trace.parquet --policy web --learnt-out web.yaml
-    """
-    from slack.cli.terminal.pictures import checked_picture
 
-    _check(instant_start, step, largest, [scenario is not None, from_trace is not None, from_cluster])
-    _refuse_ignored(ctx, scenario, from_trace, scenario_only)
-    _refuse_mixed(ctx, objective, learnt_out, policy)
-    target = checked_picture(picture)
+        resource-slack tune --buffer shop/web --from-trace trace.parquet
+    """
+    by_cluster = from_cluster or (buffer is not None and scenario is None and from_trace is None)
+    _check(instant_start, step, largest, [scenario is not None, from_trace is not None, by_cluster])
+    _refuse_ignored(ctx, scenario, from_trace, scenario_only, buffer)
     source = _Source(scenario, from_trace, window, price, prices, placeholder_namespace, access)
     if scenario_only is not None:
         source.save(scenario_only)
         return
-    loaded, left_out = source.load(hold)
+    if buffer is not None:
+        _size_buffer(ctx, buffer, objective, source, hold, output)
+        return
+    _refuse_mixed(ctx, objective, learnt_out, policy)
+    target, (loaded, left_out) = checked_picture(picture), source.load(hold)
     if objective is not None:
         _train(loaded, objective, learnt_out, policy, output, left_out)
     else:
@@ -266,13 +279,18 @@ def _check(instant_start: float, step: float, largest: float, sources: list[bool
 
 
 def _refuse_ignored(
-    ctx: typer.Context, scenario: Path | None, from_trace: Path | None, scenario_only: Path | None
+    ctx: typer.Context,
+    scenario: Path | None,
+    from_trace: Path | None,
+    scenario_only: Path | None,
+    buffer: str | None,
 ) -> None:
+    ignored = ("window", *(() if buffer is not None else _OF_A_CLUSTER))  # the buffer itself is always the cluster's
     if scenario is not None:
-        refuse_given(ctx, ("window", *_OF_A_CLUSTER), "belongs to --from-cluster; --scenario asks no cluster")
+        refuse_given(ctx, ignored, "belongs to --from-cluster; --scenario asks no cluster")
     if from_trace is not None:
         why = "belongs to --from-cluster; what a trace has was chosen when it was recorded"
-        refuse_given(ctx, ("window", *_OF_A_CLUSTER), why)
+        refuse_given(ctx, ignored, why)
     if scenario_only is not None:
         refuse_given(ctx, _OF_A_TUNING, "--scenario-only writes a scenario and tunes nothing; leave one of the two out")
 
@@ -289,6 +307,29 @@ def _refuse_mixed(ctx: typer.Context, objective: float | None, learnt_out: Path 
         check_name(policy)
     if learnt_out is not None:
         check_place(learnt_out)
+
+
+def _size_buffer(
+    ctx: typer.Context, name: str, objective: float | None, source: _Source, hold: Hold | None, output: Output
+) -> None:
+    """Print the size that an objective would choose for a buffer; end with the exit code that says if there is one."""
+    from slack.cli.simulation import buffer_tuning
+    from slack.cli.simulation.training import check_objective
+
+    refuse_given(ctx, _OF_A_CURVE, "belongs to a search for a rate; --buffer seeks none")
+    refuse_given(ctx, _OF_TRAINING, "belongs to --objective for a policy; --buffer is about a CapacityBuffer")
+    wanted = buffer_tuning.DEFAULT_OBJECTIVE if objective is None else objective
+    check_objective(wanted)
+    namespace, own_name = buffer_tuning.check_buffer(name)
+    subject = buffer_tuning.read_subject(source.access, source.placeholder_namespace, namespace, own_name)
+    loaded, left_out = source.load(hold)
+    found = buffer_tuning.tune_buffer(loaded, subject, wanted)
+    if output.for_machines:
+        print_document(buffer_tuning.document(found, left_out), output)
+    else:
+        buffer_tuning.print_buffer(found)
+    if found.size is None:
+        raise typer.Exit(INFEASIBLE)
 
 
 def _train(
