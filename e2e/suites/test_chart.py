@@ -87,6 +87,7 @@ SETS: dict[str, list[str]] = {
         "--set=operator.podDisruptionBudget.enabled=false",
     ],
     "pod monitor": ["--set=operator.metrics.podMonitor.enabled=true,operator.metrics.service=false"],
+    "warm nodes": ["--set=operator.warm.enabled=true,operator.warm.bytesPerSecond=50000000"],
     "without uninstall": ["--set=uninstall.enabled=false,operator.rescueStuckPreemptors=false"],
     "without the operator": ["--set=operator.enabled=false"],
 }
@@ -726,6 +727,14 @@ def test_a_right_goes_with_what_needs_it(helm: Helm) -> None:
     assert not grants("pods/status", "patch", "--set=operator.rescueStuckPreemptors=false")
     assert not grants("pods/status", "patch", "--set=operator.bound.enabled=false")
     assert not grants("limitranges", "list", "--set=operator.bound.enabled=false")
+    usual, warm = (
+        [rule for item in helm.template(*flags) if item["kind"] == "Role" for rule in item["rules"]]
+        for flags in ((), ("--set=operator.warm.enabled=true",))
+    )
+    assert [rule for rule in warm if rule not in usual] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["resource-slack-warm"], "verbs": ["patch"]},
+    ]
     unbound = [rule for item in helm.template("--set=operator.bound.enabled=false") for rule in item.get("rules", ())]
     assert not any("resourcequotas" in rule["resources"] and "create" in rule["verbs"] for rule in unbound)
 
