@@ -95,8 +95,13 @@ def test_a_history_that_cannot_be_used_costs_what_was_learnt_and_nothing_else(lo
         operator.wait_until_ready()
         lost = wait_for_condition(api, "web", "HistoryLost", "True")
         assert lost["reason"] == "HistoryUnusable"
-        wait_until_placed(api, "web", 60)
-        assert status(api, "web")["summary"]["rate"] == "10%"
+        # it learns anew: the floor is kept until pods come, and no rate
+        wait_until(
+            lambda: status(api, "web").get("summary", {}).get("rate") == "for 90%",
+            60,
+            "the objective to hold",
+            state=lambda: status(api, "web"),
+        )
         told = wait_until(
             lambda: api.items("/api/v1/namespaces/default/events", fieldSelector="reason=HistoryUnusable"),
             30,

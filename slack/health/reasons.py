@@ -45,8 +45,8 @@ REASONS: tuple[Reason, ...] = (
         ("HistoryLost=True",),
         Level.TROUBLE,
         "The SlackHistory of the policy is not usable. A running operator continues from memory. A newly started "
-        "one has to learn again, and until it knows enough, the rate --extra-capacity-min-rate applies. The "
-        "condition ends after an hour.",
+        "one has to learn again, and until it knows enough, it keeps the largest burst so far. The condition ends "
+        "after an hour.",
         "the message says what is wrong with the SlackHistory; see who has written it (--show-managed-fields)",
     ),
     Reason(

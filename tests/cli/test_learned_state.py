@@ -106,7 +106,7 @@ def test_a_snapshot_says_that_it_is_not_known_and_shows_what_the_rate_keeps(
     assert NOT_IN_A_SNAPSHOT in item["objective"]["why"]
     assert item["desired"]["cpu_millis"] == 300, "a tenth of what runs"
     table = run("plan", *asked).stdout
-    assert f"why      for 90 %: until enough is known the rate holds ({NOT_IN_A_SNAPSHOT})" in table
+    assert f"why      for 90 %: the rate holds ({NOT_IN_A_SNAPSHOT})" in table
     assert NOT_IN_A_SNAPSHOT in run("explain", *asked, "-n", "shop", "deploy/api").stdout
 
 

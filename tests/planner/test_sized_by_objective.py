@@ -18,7 +18,13 @@ NODES = [node(name, cpu="8", memory="32Gi") for name in "abc"]
 
 
 def planned(
-    cpu: int, memory: int, *, soon: Requests = (0, 0), before: PolicyPlan | None = None, floor: str | None = None
+    cpu: int,
+    memory: int,
+    *,
+    soon: Requests = (0, 0),
+    before: PolicyPlan | None = None,
+    floor: str | None = None,
+    at_least_rate: bool = False,
 ) -> PolicyPlan:
     """Plan one policy, whose placeholders of before are all on a node."""
     existing = as_existing(before) if before is not None else []
@@ -36,7 +42,7 @@ def planned(
     ]
     size = {} if floor is None else {"extraCapacity": {"floor": {"cpu": floor}}}
     policy = policy_of("web", objective={"instantStart": 0.9}, **size)
-    amounts = {"web": Amount(cpu, memory, WHY, MIX, soon)}
+    amounts = {"web": Amount(cpu, memory, WHY, MIX, soon, at_least_rate)}
     (item,) = plan(snapshot_of(*NODES, *PODS, *pods), [policy], now=NOW, objectives=amounts, existing=existing).items
     return item
 
@@ -52,6 +58,12 @@ def test_where_no_room_is_asked_for_the_cover_keeps_none_and_that_is_no_trouble(
 def test_placeholders_are_as_large_as_the_pods_that_come_often_whatever_the_granularity() -> None:
     item = planned(12_000, 36 * GI)
     assert sum(count for count, cpu, memory in sizes(item) if cpu >= 2000 and memory >= 6 * GI) >= 5, sizes(item)
+
+
+@pytest.mark.parametrize(("cpu", "wanted"), [(0, 1000), (4000, 4000)])
+def test_while_the_rate_holds_as_well_the_larger_of_both_is_kept(cpu: int, wanted: int) -> None:
+    item = planned(cpu, 4 * GI, at_least_rate=True)
+    assert item.desired[0] == wanted, "a tenth of the ten cores that run, or what is asked for"
 
 
 @pytest.mark.parametrize(("cpu", "wanted"), [(1700, 1), (2400, 1), (3600, 2)])

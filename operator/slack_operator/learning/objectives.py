@@ -7,7 +7,7 @@ Owned by the planning loop; only the leader has learners.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from slack.cluster.snapshot import Workload
@@ -163,7 +163,13 @@ class Objectives:
         amounts = {}
         for name, known in self._known.items():
             self.keeper.read(name, known.memory)
-            amounts[name] = known.memory.learner.amount(now, known.objective, known.keep_seconds)
+            amount = known.memory.learner.amount(now, known.objective, known.keep_seconds)
+            if not known.memory.is_read and not known.memory.learner.tally.started:
+                # what was learnt is somewhere: to keep nothing until it is read would empty the policy
+                amount = replace(
+                    amount, why=replace(amount.why, known=False, lacking="what was learnt is not read yet")
+                )
+            amounts[name] = amount
         return amounts
 
     @property

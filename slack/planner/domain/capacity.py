@@ -144,7 +144,7 @@ def size_of(
         terms: what the policy's fields say now.
         part: into how many equal domains (zones) the policy's floor, ceiling and replicas are divided.
         set_aside: [R] of the ceiling, what placeholders take that belong to no one part.
-        amount: what the policy's objective asks for, in place of base x rate; None while the rate holds.
+        amount: what the policy's objective asks for, in place of base x rate or beside it; None: the rate holds alone.
         there: [R] what its placeholders on nodes request: so much stays of what is wanted again before they would go.
     """
     set_aside = np.zeros_like(base) if set_aside is None else set_aside
@@ -154,7 +154,8 @@ def size_of(
     lowest = row(snapshot, {name: -(-least // part) for name, least in terms.floor})
     share = rated(base, rate) if replicas is None else np.zeros_like(base)
     if amount is not None:
-        share = _asked(snapshot, (amount.cpu_millis, amount.memory_bytes), part)
+        least = share if amount.at_least_rate else np.zeros_like(base)
+        share = np.maximum(_asked(snapshot, (amount.cpu_millis, amount.memory_bytes), part), least)
         if there is not None:
             share = np.maximum(share, np.minimum(_asked(snapshot, amount.soon, part), there // part))
     asked = np.maximum(lowest, share)

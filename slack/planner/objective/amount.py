@@ -17,9 +17,9 @@ class SizingReason:
 
     objective: float
     known: bool
-    """Enough has been seen; until then the rate holds."""
+    """It sizes the slack; else the rate holds."""
     lacking: str | None = None
-    """What is still to be seen."""
+    """What is still to be seen, or why the rate holds."""
     quantile: float = 0.0
     """Share of the pods that come in such a window for which the amount is enough, as far as was learnt."""
     window_seconds: float = 0.0
@@ -58,3 +58,5 @@ class Amount:
     not sum up to 1; empty where nothing came."""
     soon: Requests = (0, 0)
     """The most that will be wanted until the shrink delay has passed: of what is there so much is kept."""
+    at_least_rate: bool = False
+    """The rate holds as well: the larger of both is kept."""

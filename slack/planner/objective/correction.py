@@ -16,13 +16,10 @@ many at a debt of 0, a quarter as many after a wave that was missed, four times 
 on. Steps are as quick as a wave, as a day is to be near its objective; each is mild, as room for the largest wave that
 ever came costs more than a day can give back.
 
-Guarantee, for any sequence, an adversary's too. Let the objective be reachable: with a debt of D no pod is late. Let no
-window, with what is under way when it is seen, have more than MOST_WINDOWS times the pods of a usual one. Then of any T
-pods
-    late / T - a <= (D + CREDIT + MOST_WINDOWS / LEAST_WINDOWS) M / T.
-Proof: steps move the debt within [-CREDIT, D + MOST_WINDOWS / LEAST_WINDOWS]. Its upper end cuts nothing off, for above
-D no pod is late; its lower end only raises it. So the sum of (late - a) / M over pods is at most that width. The other
-way round there is none: a load of which fewer are late without any room has more than its share.
+Guarantee, for any sequence, an adversary's too: of any T pods
+    late / T - a <= (D + CREDIT + MOST_WINDOWS / LEAST_WINDOWS) M / T,
+if with a debt of D no pod is late and no window has more than MOST_WINDOWS times the pods of a usual one.
+docs/details/objective-bound.md proves it.
 The forecast does not enter: a bad one costs room, not the share. An outburst beyond MOST_WINDOWS is not made good for
 by days of more room: one tenant could have it at will.
 """

@@ -42,6 +42,9 @@ _TIMES_SEEN, _LEAST_BOUND = 100.0, np.array([1e6, 4.0 * 2**40])
 may write a SlackHistory may write anything. A cluster that has shrunk to a hundredth has its past still."""
 _HOLD_SHARE = 0.85
 """Another amount is asked for only once it is smaller or larger by so much: sizes that tremble move placeholders."""
+_HIGH = 0.98
+"""From this objective on the rate holds as well until enough is known: bursts that are larger than all before, of which
+there are many at first, are more than so few pods as may be late."""
 _GIB = float(1 << 30)
 
 
@@ -107,7 +110,7 @@ class Learner:
             return
         self.tally.count(turn, seconds)
         self.mix.came(turn.arrived, turn.at_seconds)
-        if turn.started and self.tally.knows(objective):
+        if turn.started:
             self.correction.happened(turn.started, turn.late, objective.instant_start, self.tally.usual())
         rows = rows_at(turn.at_seconds)
         self._enter(rows)
@@ -120,7 +123,7 @@ class Learner:
             late = self._served(turn, last, before, after, known)
             self._judge(seconds, chosen, late[:-1])
             self.tally.expected_late += float(late[-1])
-            if self.tally.knows(objective) and (after > before).any():
+            if (after > before).any():
                 pods = max(turn.pods - last.pods, 1)
                 for modelled, missed, knew in zip(self.modelled, late[:-1].tolist(), self._knew, strict=True):
                     if knew:
@@ -149,6 +152,8 @@ class Learner:
             places = self.prices.places(patterns, may, np.array([each.applied for each in owed]))
             low, rows = np.floor(places), rows[patterns]
             rooms, lates = self.needs.room(rows, np.array([price(low), price(low + 1), places - low]), pod)
+            if not self.tally.knows(objective):
+                rooms[-1], lates[-1] = self.needs.largest_so_far(), 0.0
             coming = float(self.needs.rates(rows[-1:]).sum(axis=2).max())
             mix = self.mix.at(at_seconds)
             late = float(lates[-1].max())
@@ -185,7 +190,7 @@ class Learner:
     # -- what follows ------------------------------------------------------------------------------------------------
 
     def amount(self, at_seconds: float, objective: Objective, keep_seconds: float = 0.0) -> Amount:
-        """Return the extra capacity that is wanted now; `why.known` is False while the rate is to hold.
+        """Return the extra capacity that is wanted now: until enough is known, room for the largest burst so far.
 
         Args:
             at_seconds: Unix time.
@@ -200,11 +205,12 @@ class Learner:
         self._held = held
         soon = held
         if keep_seconds > 0:
-            soon = np.maximum(held, self._bounded(self._most_until(at_seconds, keep_seconds, chosen), objective)[0])
+            later = self._most_until(at_seconds, keep_seconds, chosen) if known else chosen.rooms[-1]
+            soon = np.maximum(held, self._bounded(later, objective)[0])
         coming, late = chosen.coming, chosen.late
         why = SizingReason(
             objective=objective.instant_start,
-            known=known,
+            known=True,
             lacking=None if known else self.tally.lacking(objective),
             quantile=max(1 - late / coming, 0.0) if coming > 0 else 1.0,
             window_seconds=self._last.window_seconds if self._last is not None else 0.0,
@@ -218,7 +224,8 @@ class Learner:
             bounded_by=bounded,
         )
         later = (int(np.ceil(soon[0])), int(np.ceil(soon[1])))
-        return Amount(int(np.ceil(held[0])), int(np.ceil(held[1])), why, chosen.mix, later)
+        both = not known and objective.instant_start >= _HIGH
+        return Amount(int(np.ceil(held[0])), int(np.ceil(held[1])), why, chosen.mix, later, at_least_rate=both)
 
     def _bounded(self, room: FloatArray, objective: Objective) -> tuple[FloatArray, str | None]:
         """Return what is kept of a room that was chosen, and what has cut it."""

@@ -108,6 +108,11 @@ class Needs:
         best = between(sizes, (costs + low * late).argmin(axis=2), (costs + high * late).argmin(axis=2), prices[2])
         return sizes[np.arange(_WIDTH), best], late[np.arange(len(best))[:, None], np.arange(_WIDTH), best]
 
+    def largest_so_far(self) -> FloatArray:
+        """[R] the largest need that ever came."""
+        found: FloatArray = self.largest.max(axis=1)
+        return found
+
     def choices(self, rows: IntArray | slice) -> tuple[FloatArray, FloatArray]:
         """Return the rooms that may be kept, [R, choices], and [rows, R, choices] how many pods an hour need more."""
         bins = self.used()

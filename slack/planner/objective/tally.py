@@ -109,7 +109,7 @@ class Tally:
         return Usual(max(crowd, 1.0), self.faded_started / max(self.faded_hours, 1e-9), max(crowd - mean, 0.0))
 
     def knows(self, objective: Objective) -> bool:
-        """Whether enough has been seen for an objective; until then the rate holds."""
+        """Whether enough has been seen for an objective; until then the largest burst so far is kept."""
         enough = ENOUGH_PODS / max(1 - objective.instant_start, 1e-3)
         return self.hours >= ENOUGH_HOURS and (self.started >= enough or self.hours >= _A_WEEK_HOURS)
 

@@ -15,7 +15,9 @@ def why_text(why: SizingReason, amount: str) -> str:
         amount: the extra capacity that is wanted, as it is shown: `3800m/8Gi`.
     """
     if not why.known:
-        return f"until enough is known the rate holds ({why.lacking or 'nothing seen yet'})"
+        return f"the rate holds ({why.lacking or 'nothing seen yet'})"
+    if why.lacking is not None:
+        return f"{amount} is enough for the largest burst so far, until enough is known ({why.lacking})"
     seconds = round(why.window_seconds / 5) * 5
     window = f"{seconds} s, which is what a new node takes" if seconds else "the time that a new node takes"
     parts = [

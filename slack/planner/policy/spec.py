@@ -371,7 +371,8 @@ class Objective(SpecModel):
 
     instant_start: Annotated[float, Field(ge=0.5, le=0.999), NO_TEXT]
     """The share of pods that are to start at once, such as 0.99. Until enough has been seen to say what that takes (an
-    hour, and 200 pods for 0.99), --extra-capacity-min-rate holds."""
+    hour, and 200 pods for 0.99), capacity is kept for the largest burst so far, within floor and ceiling; from 0.98 on
+    for what --extra-capacity-min-rate takes if that is more."""
     prices: dict[ResourceName, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), NO_TEXT]] = Field(
         default_factory=dict
     )

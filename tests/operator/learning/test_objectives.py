@@ -65,13 +65,13 @@ def come(w: World, name: str, *, waits: float) -> None:
 
 
 @IN_BOTH_FORMS
-def test_until_enough_is_known_the_rate_holds_and_the_status_says_what_is_lacking() -> None:
+def test_before_the_first_pod_comes_the_floor_is_kept_and_the_status_says_what_is_lacking() -> None:
     w = world()
     w.settle(8)
     status = w.status("web")
-    assert status["summary"]["rate"] == "10%"
-    assert "until enough is known the rate holds" in status["objective"]["why"]
-    assert w.placeholders()
+    assert status["summary"]["rate"] == "for 90%"
+    assert "is enough for the largest burst so far, until enough is known" in status["objective"]["why"]
+    assert not w.placeholders()
 
 
 @IN_BOTH_FORMS

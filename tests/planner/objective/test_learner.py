@@ -55,13 +55,36 @@ def after_hours(hours: int) -> tuple[Learner, float]:
     return deepcopy(learner), at
 
 
-def test_until_enough_is_known_the_rate_holds() -> None:
+def test_it_begins_with_room_for_the_largest_burst_so_far_and_with_none_before_the_first() -> None:
     learner = Learner()
-    at = fed(learner, 0.5)
-    amount = learner.amount(at, AIM)
-    assert not amount.why.known
-    assert amount.why.lacking == "10 of 40 pods seen, in less than 1 h"
-    assert learner.amount(fed(learner, 3, start=at), AIM).why.known
+    learner.observe(Turn(START, (20_000, 20 * GIB), 20, 100.0), AIM)
+    first = learner.amount(START, AIM)
+    assert (first.cpu_millis, first.why.known) == (0, True)
+    at = fed(learner, 0.6, size=4)
+    assert learner.amount(at, AIM).cpu_millis == 4000
+    at = fed(learner, 0.6, size=10, start=at)
+    grown = learner.amount(at, AIM, 600.0)
+    assert (grown.cpu_millis, grown.soon[0]) == (10_000, 10_000)
+    assert grown.why.lacking == "14 of 40 pods seen"
+    assert learner.amount(fed(learner, 3, start=at), AIM).why.lacking is None
+
+
+@pytest.mark.parametrize(("objective", "holds"), [(0.95, False), (0.98, True), (0.99, True)])
+def test_until_enough_is_known_the_rate_holds_as_well_for_a_high_objective(objective: float, holds: bool) -> None:
+    learner, aim = Learner(), Objective(instant_start=objective)
+    at = fed(learner, 0.6, size=4)
+    assert learner.amount(at, aim).at_least_rate is holds
+    at = fed(learner, 30, start=at)
+    assert not learner.amount(at, aim).at_least_rate
+
+
+def test_late_pods_count_from_the_first_one_on() -> None:
+    learner = Learner()
+    for turn in range(4):
+        late = {(1000, GIB): turn}
+        learner.observe(Turn(START + 60 * turn, (1000 * turn, GIB * turn), turn, 100.0, late, turn, turn), AIM)
+    assert learner.correction.value > 0
+    assert learner.amount(START + 240, AIM).why.lacking is not None
 
 
 def test_it_keeps_room_for_the_bursts_that_came() -> None:
