@@ -7,7 +7,7 @@ that does not come is no extra capacity.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +23,6 @@ from slack.planner.policy.spec import CountedBuffers
 
 MOST_ROOMS = 64
 """So many different rooms of nodes, the largest, are compared with all kinds of pods."""
-Fitting = tuple[str, Amounts, int, int]
-"""Chunks that fit: their ReplicaSet, what one requests, the row of the node, and how many they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +35,23 @@ class WaitingChunks:
     """Unix seconds."""
     constraints: Constraints
     count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenChunks:
+    """The chunks of all buffers."""
+
+    nodes: IntArray
+    """[M] rows of nodes on which chunks fit."""
+    rooms: IntArray
+    """[M, R] what these chunks request there."""
+    replica_sets: tuple[str, ...]
+    """[F] of chunks that fit: the ReplicaSet of those that are alike on one node."""
+    at: IntArray
+    """[F] the row of their node."""
+    number: IntArray
+    """[F] how many they are."""
+    waiting: tuple[WaitingChunks, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,11 +118,11 @@ def buffered_of(
     """
     if not any(domain.policy.spec.capacity_buffers is CountedBuffers.COUNT for domain in domains):
         return {}
-    fitting, waiting = cache.of(chunks_of, snapshot.placeholders)
-    if not (fitting or waiting):
+    chunks = cache.of(chunks_of, snapshot.placeholders, snapshot.resources)
+    if not (len(chunks.nodes) or chunks.waiting):
         return {}
-    nodes, rooms = _by_node(fitting, snapshot.resources)
-    awaited = _by_policy(snapshot, domains, fitting, waiting, now, cache)
+    nodes, rooms = chunks.nodes, chunks.rooms
+    awaited = _by_policy(snapshot, domains, chunks, now, cache)
     found = {}
     for domain in domains:
         name = domain.policy.name
@@ -138,7 +153,7 @@ def _kinds_held(snapshot: Snapshot, nodes: IntArray, rooms: IntArray, awaited: S
     return held
 
 
-def chunks_of(placeholders: tuple[Placeholder, ...]) -> tuple[tuple[Fitting, ...], tuple[WaitingChunks, ...]]:
+def chunks_of(placeholders: tuple[Placeholder, ...], resources: tuple[str, ...]) -> SeenChunks:
     """Count the chunks of all buffers: those that fit, and those that fit nowhere."""
     fitting: Counter[tuple[str, Amounts, int]] = Counter()
     waiting: Counter[tuple[str, Amounts, float]] = Counter()
@@ -151,32 +166,21 @@ def chunks_of(placeholders: tuple[Placeholder, ...]) -> tuple[tuple[Fitting, ...
         else:
             waiting[pod.replica_set, pod.requests, pod.created_seconds] += 1
             constraints[pod.replica_set] = pod.constraints
-    return (
-        tuple((*key, count) for key, count in fitting.items()),
-        tuple(WaitingChunks(*key, constraints[key[0]], count) for key, count in waiting.items()),
-    )
-
-
-def _by_node(fitting: Sequence[Fitting], resources: Sequence[str]) -> tuple[IntArray, IntArray]:
-    """Return the nodes on which chunks fit, and [M, R] what these request there."""
-    rows = np.array([node for _, _, node, _ in fitting], dtype=np.int64)
-    nodes = sorted_distinct(rows)
-    which = np.searchsorted(nodes, rows)
+    at = np.array([node for _, _, node in fitting], dtype=np.int64)
+    number = np.array(list(fitting.values()), dtype=np.int64)
+    known = {requests: vector_of(requests, resources) for requests in {requests for _, requests, _ in fitting}}
+    vectors = np.array([known[requests] for _, requests, _ in fitting], dtype=np.int64).reshape(-1, len(resources))
+    nodes = sorted_distinct(at)
     rooms = np.zeros((len(nodes), len(resources)), dtype=np.int64)
-    vectors: dict[Amounts, IntArray] = {}
-    for row, (_, requests, _, count) in zip(which.tolist(), fitting, strict=True):
-        vector = vectors.get(requests)
-        if vector is None:
-            vector = vectors[requests] = vector_of(requests, resources)
-        rooms[row] += count * vector
-    return nodes, rooms
+    np.add.at(rooms, np.searchsorted(nodes, at), number[:, None] * vectors)
+    found = tuple(WaitingChunks(*key, constraints[key[0]], count) for key, count in waiting.items())
+    return SeenChunks(nodes, rooms, tuple(replica_set for replica_set, _, _ in fitting), at, number, found)
 
 
 def _by_policy(
     snapshot: Snapshot,
     domains: Sequence[Domain],
-    fitting: Iterable[Fitting],
-    waiting: Sequence[WaitingChunks],
+    chunks: SeenChunks,
     now: float,
     cache: PlanCache,
 ) -> dict[str, list[AwaitedChunks]]:
@@ -185,11 +189,15 @@ def _by_policy(
     for number, domain in enumerate(domains):
         owner[:-1][domain.owned] = number
     stand: dict[str, Counter[int]] = {}
-    for replica_set, _, node, count in fitting if waiting else ():
-        stand.setdefault(replica_set, Counter())[int(owner[snapshot.nodes.class_id[node]])] += count
+    if chunks.waiting:
+        owners = owner[snapshot.nodes.class_id[chunks.at]]
+        for replica_set, number, count in zip(
+            chunks.replica_sets, owners.tolist(), chunks.number.tolist(), strict=True
+        ):
+            stand.setdefault(replica_set, Counter())[number] += count
     index, reaches = ClassIndex(snapshot.node_classes), dict[Constraints, BoolArray]()
     nodes, found = snapshot.nodes, dict[str, list[AwaitedChunks]]()
-    for each in waiting:
+    for each in chunks.waiting:
         if any(amount and name not in snapshot.resources for name, amount in each.requests):
             continue  # no node has such a resource
         reach = reaches.get(each.constraints)
