@@ -60,6 +60,11 @@ class TunedBuffer:
     """None while too little has come to say."""
 
     @property
+    def is_sure(self) -> bool:
+        """Return whether enough was seen; until then the size holds the largest burst so far."""
+        return self.size is not None and self.policy.amount.why.lacking is None
+
+    @property
     def field(self) -> str:
         """Return the field of the buffer that is to be set: percentage where it sizes itself by that alone."""
         spec = self.subject.buffer.spec
@@ -174,6 +179,8 @@ def tune_buffer(scenario: "Scenario", subject: BufferSubject, objective: float) 
         tell = steps.add(f"objective {objective:g}")
         played = scenario.model_copy(update={"workloads": kept})
         trained = train(played, objective, on_progress=lambda at, end: tell(at / end))
+    if not trained.result.total.pods:
+        raise UserError(f"--buffer: {subject.buffer.name}: none of its pods comes after the warm-up; nothing is learnt")
     policy = max(trained.policies, key=lambda each: each.amount.cpu_millis)
     busiest = max(policy.hours, key=lambda hour: (hour.most_cpu_millis, hour.most_memory_bytes))
     size = None
@@ -199,6 +206,7 @@ def document(found: TunedBuffer, left_out: int) -> dict[str, Any]:
         "buffer": found.subject.buffer.name,
         "objective": trained.objective,
         "known": size is not None,
+        "sure": found.is_sure,
         "field": found.field,
         "value": found.value,
         "replicas": None if size is None else size.replicas,

@@ -81,13 +81,19 @@ def test_the_size_holds_what_the_buffers_own_pods_take(capsys: pytest.CaptureFix
     assert (shared.field, shared.value) == ("percentage", 10 * found.size.replicas)
 
 
-def test_what_no_size_can_be_said_for_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_size_of_little_that_was_seen_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     subject = BufferSubject(of(), {"cpu": 1000, "memory": GI}, 10)
     few = bursts().model_copy(update={"duration": scenario().duration})
-    found = tune_buffer(few, subject, 0.999)
-    assert (found.size, found.value, document(found, 0)["known"]) == (None, None, False)
+    found = tune_buffer(few, subject, 0.95)
+    assert (found.value, found.is_sure, document(found, 0)["sure"]) == (5, False, False), "one burst of five"
     print_buffer(found)
+    assert "until enough is known" in capsys.readouterr().out
+    unknown = replace(found, size=None)
+    assert (unknown.value, document(unknown, 0)["known"]) == (None, False)
+    print_buffer(unknown)
     assert "no size can be said for" in capsys.readouterr().out
+    with pytest.raises(UserError, match="none of its pods comes after the warm-up"):
+        tune_buffer(few.model_copy(update={"warm_up": few.duration - few.warm_up}), subject, 0.95)
     with pytest.raises(UserError, match="has no pod that this buffer is for"):
         tune_buffer(bursts(), BufferSubject(of(name="nobody"), subject.chunk, 1), 0.99)
 
