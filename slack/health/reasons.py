@@ -203,7 +203,7 @@ REASONS: tuple[Reason, ...] = (
         "CoverageMissed",
         ("Covered=False",),
         Level.TROUBLE,
-        "Some arriving pods fit into no placeholder's space; status.uncovered names them.",
+        "Some arriving pods fit into no placeholder's space; status.uncovered names the first of them.",
         "kubectl slack explain KIND/NAME says why for each; exclude rare ones with spec.cover.exclude",
     ),
     Reason(

@@ -1,7 +1,7 @@
 """Explain: which placeholders make room for a workload's next pod, or why none does. Pure.
 
-Reads a snapshot and the plan made of it; decides nothing anew. Whatever the plan has not covered gets a reason, the
-planner's own words where it has some.
+Reads a snapshot and the plan made of it; decides no placement anew. Whatever the plan has not covered gets a reason:
+the planner's own words where it has some, else one that is worked out here.
 """
 
 import difflib
@@ -166,7 +166,7 @@ def explain(
         found = [(room, held) for room, held in found if not hindered[room.policy]]
     rooms = [room for room, _ in found]
     covered = {row for _, held in found for row in held}
-    reasons = [_why_uncovered(snapshot, plan, domains, workload, row) for row in rows if row not in covered]
+    reasons = [_reason_beside_the_plan(snapshot, plan, domains, workload, row) for row in rows if row not in covered]
     reasons += _why_none(plan, workload, gated=gated, is_known=bool(rows or rooms))
     warnings = [text for room in rooms for text in hindered[room.policy]]
     warnings += _avoided(snapshot, domains, rooms, rows)
@@ -478,7 +478,9 @@ def _said(plan: Plan, names: Set[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said))
 
 
-def _why_uncovered(snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], workload: Workload, row: int) -> str:
+def _reason_beside_the_plan(
+    snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], workload: Workload, row: int
+) -> str:
     kinds = snapshot.kinds
     names = {str(workload), f"{workload.namespace}/{workload.name}", kinds.example[row]}
     if said := _said(plan, names):

@@ -1,4 +1,4 @@
-"""Step 6 of a policy's plan: all figures in one document."""
+"""Steps 5 and 6 of a policy's plan: which workloads are not covered, and all figures in one document."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

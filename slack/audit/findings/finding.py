@@ -64,11 +64,13 @@ class Finding:
     throttled_ratio: float | None
     """Throttled periods / periods."""
     lost_ratio: float | None
-    """Throttled time / (wall time x CPUs that could run): the share of its time in which it stood still."""
+    """(Time that its own quota and those above it took) / (wall time x busy CPUs): the share of its time in which it
+    stood still."""
     stop_seconds: float | None
     """Mean stop of a throttled period, on each CPU that was busy."""
     busy_cpus: float | None
-    """CPUs busy at once when the quota ran out: (throttled time a throttled period + quota) / period."""
+    """CPUs busy at once when the quota ran out: (throttled time a throttled period + quota) / period.
+    Below another level's quota: see `inherited`."""
     use_cores: float | None
     limit_cores: float | None
     lost_cores: float | None

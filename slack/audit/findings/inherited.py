@@ -138,14 +138,14 @@ def _stood_seconds(window: Window, culprit: Finding | None) -> float:
     return max(0.0, part * (culprit.lost_cores or 0.0) * window.seconds - own_seconds)
 
 
-def _busy_below(window: Window, stood_seconds: float, stops: float, culprit: Finding) -> float:
+def _busy_below(window: Window, all_seconds: float, stops: float, culprit: Finding) -> float:
     """Return how many CPUs it kept busy: what it ran and what it stood still, its own quota's time too, a period.
 
     The culprit's own count is no bound: where its child stops first, it counts the rest of the period only. Where the
     CPU time is unknown, its CPUs ran as long before each stop as all the culprit's did.
     """
     period_seconds = culprit.window.period_us / 1e6
-    stood_cores = stood_seconds / stops / period_seconds if stops > 0 else 0.0
+    stood_cores = all_seconds / stops / period_seconds if stops > 0 else 0.0
     active_seconds = window.seconds * share(culprit.window.periods * period_seconds / culprit.window.seconds)
     if window.usage_ns is not None and active_seconds > 0:
         ran_cores = window.usage_ns / 1e9 / active_seconds

@@ -1,8 +1,9 @@
-"""Windows to findings: where the audit's two numbers are computed, how bad they are, and which level's quota did it.
+"""Windows to findings: the audit's two numbers of a cgroup's own quota, how bad they are, and whose quota did it.
 
 `throttled_ratio` is the share of enforcement periods that were throttled, `lost_ratio` the share of its time in which a
 cgroup stood still. Never one without the other: 40 % of periods can be 0.9 % of the time, and a container under a pod's
-quota has counters of zero (kernel/sched/fair.c, throttle_cfs_rq), so levels above are looked at, too (`inherited`).
+quota has counters of zero (kernel/sched/fair.c, throttle_cfs_rq), so levels above are looked at, too: `inherited`
+replaces `lost_ratio` by what all of them took.
 """
 
 import math
@@ -18,7 +19,7 @@ from slack.audit.findings.window import Window, WindowState
 
 
 def lost_cores_total(findings: Iterable[Finding]) -> float:
-    """Return the CPU time a second that quotas took in all; nothing is counted twice."""
+    """Return the CPU time a second that quotas took in all, for the summary line; nothing is counted twice."""
     return math.fsum(finding.counted_cores for finding in findings)
 
 

@@ -33,7 +33,7 @@ class AuditResult:
     findings: tuple[Finding, ...]
     """The worst first."""
     advice: Mapping[Key, tuple[Advice, ...]]
-    """By `Target.key`."""
+    """By `CgroupTarget.key`."""
     kernels: Mapping[str, KernelVerdict]
     """By node."""
     names: "PodNames | None" = None
@@ -99,7 +99,7 @@ def evaluate(
         after: its second.
         names: who the pods are, None where nobody knows.
         at: when the window ended.
-        p99_cores: what a history knows of the use's 99th percentile, by `Target.key`.
+        p99_cores: what a history knows of the use's 99th percentile, by `CgroupTarget.key`.
     """
     windows = compare(before, after)
     if names is not None:

@@ -124,10 +124,10 @@ def render(
     """Return one look for a console of so many columns.
 
     Args:
-        look: what was found.
+        result: what was found.
         asked: findings about what was asked for.
         shown: those of them that get a line.
-        where: the source, for what to run next.
+        options: the source, for what to run next.
         width: columns of the terminal.
         program: how the program is called, for what to run next.
         redrawn: no line may be longer than the terminal is wide, not even a command.

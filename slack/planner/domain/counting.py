@@ -1,8 +1,8 @@
 """How each kind of pod counts for a policy. This is the one place that decides it; docs/how-it-works.md has the table.
 
 The base, the weights of the cover, gangs, reservations and `explain` all read these columns. Gated pods need no column:
-`PodKinds` keeps them apart, so no sum has them. Whether a pod's requests fit any node is a later question
-(`slack.planner.wanted.demand`).
+`PodKinds` keeps them apart, so no sum has them. Whether a pod's requests fit any node is a later question: of the base
+in `slack.planner.wanted.demand`, of the cover in `slack.planner.wanted.chances`.
 """
 
 from dataclasses import dataclass

@@ -147,7 +147,8 @@ STATUS_SCHEMA: Final[Schema] = {
         "uncovered": {
             "type": "array",
             "maxItems": 32,
-            "description": "Pods for which no room is kept, and why; the first ones.",
+            "description": "Workloads for whose pods no room is kept, and why: the first 16 by name. "
+            "`resource-slack plan -o wide` has all.",
             "items": {
                 "type": "object",
                 "properties": {"pod": text("The workload or pod.", 512), "reason": text("Why.")},
