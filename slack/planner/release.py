@@ -8,7 +8,7 @@ may release a node by hand.
 
 A node is due in this order:
 
-1. It is about to expire: one node start, and a margin, before the expiry of its NodeClaim.
+1. It is about to expire: two node starts, and a margin, before the expiry of its NodeClaim.
 2. It has drifted for a minute. Karpenter replaces a node that holds nothing sooner than that.
 3. It is spare: after slack has shrunk, no pod is on it and no placeholder is needed there. The Cluster Autoscaler
    copies a group's next node, labels included, from one of its nodes, and remembers the last one for years. So where

@@ -1,1 +1,1 @@
-"""What the operator writes besides reports: ReplicaSets, placeholders, what releases nodes, and freed preemptors."""
+"""What the operator writes besides reports: ReplicaSets, placeholders, releases of nodes, and freed preemptors."""

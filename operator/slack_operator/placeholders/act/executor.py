@@ -194,7 +194,7 @@ class Executor:
         return self._rescuer.condition(policy)
 
     def release_condition(self, policy: str) -> StatusCondition | None:
-        """Say that nodes of a policy stay although they are empty."""
+        """Say that a node of a policy cannot be released, or was and has not gone."""
         return self._writers.releasing.condition(policy)
 
     def keep_only(self, policies: set[str]) -> None:

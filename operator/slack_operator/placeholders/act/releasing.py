@@ -70,7 +70,7 @@ class _Write:
 
 
 class Releasing:
-    """Owned by the loop's thread: `look` decides after each plan, `turn` writes."""
+    """Owned by the loop's thread: `look` decides after each plan, `turn` writes between plans (see `app`)."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class Releasing:
                     log.warning("marker pod %s is not deleted: %s", marker.name, error, extra=fields(node=marker.node))
 
     def condition(self, policy: str) -> StatusCondition | None:
-        """Return ReleaseBlocked for a policy while a node of its cannot go."""
+        """Return ReleaseBlocked for a policy while one of its nodes cannot go."""
         if policy in self._unseen:
             return StatusCondition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", _UNSEEN)
         if policy in self._contested:
