@@ -36,6 +36,7 @@ def test_what_an_upgrade_finds_on_placeholders_never_changes() -> None:
         "ANNOTATION_BUFFER": "resource-slack.io/buffer-name",
         "ANNOTATION_SERVED_BY": "resource-slack.io/served-by",
         "LABEL_RELEASE": "resource-slack.io/release",
+        "LABEL_WARM": "resource-slack.io/warm",
         "ANNOTATION_WHY_PENDING": "resource-slack.io/why-pending",
         "ANNOTATION_WHY_MARKER": "resource-slack.io/why",
         "ANNOTATION_RESERVED_FOR": "resource-slack.io/reserved-for",

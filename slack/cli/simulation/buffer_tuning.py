@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from slack.cli.simulation.training import pair_text
+from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def print_buffer(found: TunedBuffer) -> None:
         return
     chunk, hour = found.subject.chunk, found.busiest
     begins = datetime.fromtimestamp(hour.at_seconds, UTC)
-    of = f" of {found.subject.pods} pods" if found.field == "percentage" else ""
+    of = f" of {count_text(found.subject.pods, 'pod')}" if found.field == "percentage" else ""
     typer.echo(f"{own.name}: {found.field} {found.value}{of}, for {objective} of pods that start without waiting")
     typer.echo(
         f"  chunk  {pair_text(chunk.get('cpu', 0), chunk.get('memory', 0))}; "

@@ -51,6 +51,8 @@ def test_a_workload_without_a_template_has_the_images_of_its_newest_pod() -> Non
     sink.end()
     pods = PodSink(view)
     pods.begin()
+    pods.apply([(EventType.ADDED, pod("RayCluster", "early", "ray:0"))])
+    assert view.images_by_workload() == {"shop/sts/db": ("db:1",)}, "nobody had asked before"
     pods.apply(
         [(EventType.ADDED, pod("RayCluster", "ray", "ray:1")), (EventType.ADDED, pod("StatefulSet", "db", "x:1"))]
     )

@@ -128,7 +128,7 @@ class PodSink:
             view.instant.gone(uid)
             view.unplaced.gone(uid, now)
         elif role == REAL:
-            if not node:
+            if not node and view.template_images.asked:
                 view.template_images.see_pod(pod)
             known = view.unplaced.pods.get(uid)
             waited = self._waited_before(pod) if self._unseen is not None and not node else 0.0

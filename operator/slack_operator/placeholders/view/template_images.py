@@ -22,6 +22,8 @@ class TemplateImages:
     """By workload, as `shop/deploy/api`: its images, init containers first."""
 
     def __init__(self) -> None:
+        self.asked = False
+        """Whether anybody wants images: until then no event of a pod costs anything here."""
         self._kinds: dict[str, dict[str, tuple[str, ...]]] = {}
         """By kind of the object, then by workload."""
         self._by_pods: dict[str, tuple[str, ...]] = {}
@@ -64,7 +66,8 @@ class TemplateImages:
             del self._by_pods[next(iter(self._by_pods))]
 
     def by_workload(self) -> Mapping[str, tuple[str, ...]]:
-        """Return a copy of all; what a template says wins."""
+        """Return a copy of all; what a template says wins. From now on pods are looked at, too."""
+        self.asked = True
         return self._by_pods | {name: images for known in self._kinds.values() for name, images in known.items()}
 
 
