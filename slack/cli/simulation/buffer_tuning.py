@@ -240,7 +240,7 @@ def print_buffer(found: TunedBuffer) -> None:
         return
     chunk, hour = found.subject.chunk, found.busiest
     begins = datetime.fromtimestamp(hour.at_seconds, UTC)
-    of = f" of {count_text(found.subject.pods, 'pod')}" if found.field == "percentage" else ""
+    of = f" of {count_text(found.subject.pods or 0, 'pod')}" if found.field == "percentage" else ""
     typer.echo(f"{own.name}: {found.field} {found.value}{of}, for {objective} of pods that start without waiting")
     typer.echo(
         f"  chunk  {pair_text(chunk.get('cpu', 0), chunk.get('memory', 0))}; "

@@ -416,9 +416,9 @@ def test_the_document_is_json_with_camel_case_names() -> None:
 
 
 def test_a_policy_with_an_objective_says_why_it_keeps_this_much_here_too() -> None:
-    world, board = settled(extraCapacity={}, objective={"instantStart": 0.9})
+    world, board = settled(extraCapacity={"floor": {"cpu": "2"}}, objective={"instantStart": 0.9})
     (view,) = state(board).policies
-    assert view.objective == 0.9, "the largest burst so far is a size"
+    assert view.objective == 0.9, "the floor holds until a pod has come"
     assert view.why == world.status("web")["objective"]["why"]
     reconciliation = board.last()[1]
     assert reconciliation is not None
