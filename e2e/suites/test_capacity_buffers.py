@@ -1,7 +1,5 @@
 """CapacityBuffers served on real components, with exactly the rights of the chart."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,9 @@ from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, make_namespace, nodes, scale, wait_for_running, wait_until
 from e2e.harness.product.capacity_buffers import (
     CRD_PATH,
+    FITS,
     OWN_STRATEGY,
+    WAITS,
     buffer_reasons,
     buffer_status,
     capacity_buffer,
@@ -22,31 +22,18 @@ from e2e.harness.product.capacity_buffers import (
     delete_buffer,
     install_kind,
     pod_template,
+    serving,
     wait_for_provisioning,
 )
-from e2e.harness.product.helm import Helm
 from e2e.harness.product.operator import (
     POLICIES,
     REPLICA_SETS,
-    Operator,
     binding_seconds,
-    install,
     placeholders,
     policy,
 )
 
-FITS, WAITS = "True FitsExistingCapacity", "False RequiresNewCapacity"
 PROBE_SECONDS = 40.0
-
-
-@contextmanager
-def serving(cluster: Backend, *flags: str, serve: str = "Unserved", name: str = "operator") -> Iterator[Operator]:
-    """Run an operator that serves, with the rights that the chart gives it then."""
-    manifests = Helm(cluster.run_folder / "helm").template("--set", f"capacityBuffers.serve={serve}")
-    identity = install(cluster, manifests)
-    with Operator(cluster, f"--capacity-buffers={serve}", *flags, identity=identity, name=name) as operator:
-        operator.wait_until_ready()
-        yield operator
 
 
 def buffer_sets(api: Api) -> list[Json]:
@@ -191,6 +178,29 @@ def test_what_is_deleted_while_nobody_looks_is_taken_away_and_the_kind_may_come_
             capacity_buffer("new", provisioningStrategy=OWN_STRATEGY, podTemplateRef={"name": "chunk"}, replicas=2)
         )
         wait_for_provisioning(api, "new", FITS, 60 + PROBE_SECONDS)
+
+
+def test_chunks_leave_with_their_workload_and_come_back_with_it(cluster: Backend) -> None:
+    api = cluster.api
+    two_nodes(api)
+    install_kind(api)
+    reference = {"apiGroup": "apps", "kind": "Deployment", "name": "web"}
+    with serving(cluster, serve="Own"):
+        api.create(deployment("web", 2, cpu="500m", memory="256Mi"))
+        wait_for_running(api, 2, 60)
+        api.create(
+            capacity_buffer("web", provisioningStrategy=OWN_STRATEGY, scalableRef=reference, percentage=50, replicas=2)
+        )
+        wait_for_provisioning(api, "web", FITS, PROBE_SECONDS)
+        assert len(placeholders(api)) == 2
+        api.delete("/apis/apps/v1/namespaces/default/deployments/web")
+        wait_for_provisioning(api, "web", "False NotReadyForProvisioning", 40)
+        assert buffer_reasons(api, "web")["ReadyForProvisioning"] == "False ScalableRefNotFound"
+        wait_until(lambda: not buffer_sets(api) and not placeholders(api), 30, "nothing to be held for what is gone")
+        api.create(deployment("web", 8, cpu="500m", memory="256Mi"))
+        _wait_for_size(api, "web", "replicas", 4)
+        wait_for_provisioning(api, "web", FITS)
+        assert len(placeholders(api)) == 4
 
 
 @pytest.mark.autoscaler

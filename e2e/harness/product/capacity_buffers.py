@@ -4,15 +4,33 @@ Autoscalers ship the CRD. This one has the fields, the defaults, the rules and t
 v1beta1, as far as a server or a user can tell.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from e2e.harness.api import Api, Json
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import wait_until
+from e2e.harness.product.helm import Helm
+from e2e.harness.product.operator import Operator, install
 
 GROUP = "autoscaling.x-k8s.io"
 API_VERSION = f"{GROUP}/v1beta1"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capacitybuffers.{GROUP}"
 OWN_STRATEGY = "buffer.resource-slack.io/placeholder-pods"
+
+FITS, WAITS = "True FitsExistingCapacity", "False RequiresNewCapacity"
+"""Of a buffer's condition Provisioning, as `buffer_reasons` returns it."""
+
+
+@contextmanager
+def serving(cluster: Backend, *flags: str, serve: str = "Unserved", name: str = "operator") -> Iterator[Operator]:
+    """Run an operator that serves, with the rights that the chart gives it then."""
+    manifests = Helm(cluster.run_folder / "helm").template("--set", f"capacityBuffers.serve={serve}")
+    identity = install(cluster, manifests)
+    with Operator(cluster, f"--capacity-buffers={serve}", *flags, identity=identity, name=name) as operator:
+        operator.wait_until_ready()
+        yield operator
 
 
 def _path(namespace: str) -> str:
