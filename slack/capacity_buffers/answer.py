@@ -33,12 +33,15 @@ def read_finding(annotation: str) -> ServerFinding | None:
     return ServerFinding(BufferServer(name), rest.partition(": ")[2])
 
 
-def answer_of(buffer: CapacityBuffer, nodes: Mapping[str, int] | None) -> BufferAnswer:
+def answer_of(
+    buffer: CapacityBuffer, nodes: Mapping[str, int] | None, counted: Mapping[str, int] | None = None
+) -> BufferAnswer:
     """Say how a buffer is.
 
     Args:
         buffer: as the API server has it.
         nodes: how many of its chunks fit on which node; None where nobody has looked.
+        counted: how many of its chunks which policy counts as extra capacity; None where nobody has looked.
     """
     status = buffer.status or {}
     conditions = {each.get("type"): each for each in status.get("conditions") or () if isinstance(each, Mapping)}
@@ -54,6 +57,9 @@ def answer_of(buffer: CapacityBuffer, nodes: Mapping[str, int] | None) -> Buffer
         details.append(f"bounds  {limited.get('message') or limited.get('reason')}")
     if nodes is not None:
         details.append(f"nodes   {_nodes_text(nodes)}")
+    if counted is not None:
+        texts = [f"{policy} counts {count} chunks as extra capacity" for policy, count in sorted(counted.items())]
+        details.append(f"policy  {', '.join(texts) or 'none counts it'}")
     details += [f"{name}={each.get('status')}  {_reason_text(each)}" for name, each in conditions.items()]
     return BufferAnswer(
         buffer.name,

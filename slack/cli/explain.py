@@ -143,12 +143,14 @@ def _explain_buffer(
     placeholder_namespace: str,
     access: ClusterAccess,
 ) -> None:
-    """Tell how many chunks a CapacityBuffer has, where they fit, what bounds them, and who serves it."""
+    """Tell how many chunks a CapacityBuffer has, where they fit, what bounds them, who serves it, and who counts it."""
     from collections import Counter
 
     from slack.capacity_buffers.answer import answer_of, lines
     from slack.cli.inputs.api_server import api_server
     from slack.cli.inputs.buffers import chunk_sets, read_buffers
+    from slack.planner.domain.buffered import counted_chunks
+    from slack.planner.domain.membership import divided, node_view
 
     if snapshot_file is not None:
         raise UserError(f"cb/{name}: a CapacityBuffer is explained on a cluster only, not with --snapshot")
@@ -161,10 +163,12 @@ def _explain_buffer(
         if own is None:
             raise UserError(f"there is no CapacityBuffer {namespace}/{name}")
         sets = chunk_sets(connection, placeholder_namespace, own.uid)
-    snapshot = gather([], None, access, None, placeholder_namespace).snapshot
+    inputs = gather([], None, access, None, placeholder_namespace)
+    snapshot = inputs.snapshot
     held = (pod for pod in snapshot.placeholders if pod.replica_set in sets and pod.node >= 0)
     nodes = Counter(snapshot.nodes.names[pod.node] for pod in held)
-    answer = answer_of(own, nodes)
+    counted = counted_chunks(snapshot, divided(node_view(snapshot), inputs.policies), sets, inputs.now)
+    answer = answer_of(own, nodes, counted)
     if output.for_machines:
         document = {
             "apiVersion": API_VERSION,
@@ -174,6 +178,7 @@ def _explain_buffer(
             "served_by": answer.served_by,
             "text": answer.headline,
             "nodes": dict(nodes),
+            "counted_by": counted,
             "details": list(answer.details),
             "server": "" if finding is None else str(finding),
         }

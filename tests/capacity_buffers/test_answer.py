@@ -23,7 +23,7 @@ def test_a_served_buffer_tells_size_nodes_bounds_and_server() -> None:
     status = _served("False", "RequiresNewCapacity", "4 of 6 chunks fit; 2 wait for a node")
     own = buffer("web", status=status, scalableRef={"kind": "Deployment", "name": "web"}, percentage=20)
 
-    answer = answer_of(own, {"n1": 3, "n2": 1})
+    answer = answer_of(own, {"n1": 3, "n2": 1}, {"general": 4})
     text = "\n".join(lines([answer], ServerFinding(BufferServer.NOBODY, "no status"), details=True))
 
     assert not answer.good
@@ -33,6 +33,7 @@ def test_a_served_buffer_tells_size_nodes_bounds_and_server() -> None:
         "size    6 chunks",
         "bounds  from 9 to 6",
         "nodes   n1 (3), n2 (1)",
+        "policy  general counts 4 chunks as extra capacity",
         "served by resource-slack",
         "served by nobody else: no status",
     ):
@@ -41,6 +42,7 @@ def test_a_served_buffer_tells_size_nodes_bounds_and_server() -> None:
 
 def test_a_buffer_that_is_full_or_empty_by_wish_is_good() -> None:
     assert answer_of(buffer(status=_served("True", "FitsExistingCapacity", "")), None).good
+    assert "policy  none counts it" in answer_of(buffer(), {}, {}).details
     empty = {"provisioningStrategy": OWN_STRATEGY, "replicas": 0, "conditions": []}
     assert answer_of(buffer(status=empty), None).good
 

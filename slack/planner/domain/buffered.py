@@ -133,6 +133,29 @@ def buffered_of(
     return found
 
 
+def counted_chunks(
+    snapshot: Snapshot, domains: Sequence[Domain], replica_sets: frozenset[str], now: float
+) -> dict[str, int]:
+    """Return by policy how many chunks of one buffer it counts; policies that count none are left out.
+
+    Args:
+        snapshot: the cluster.
+        domains: of all policies.
+        replica_sets: of the buffer.
+        now: Unix seconds.
+    """
+    mine = tuple(pod for pod in snapshot.placeholders if pod.replica_set in replica_sets)
+    chunks = chunks_of(mine, snapshot.resources)
+    awaited = _by_policy(snapshot, domains, chunks, now, PlanCache())
+    found = {}
+    for domain in domains:
+        if domain.policy.spec.capacity_buffers is CountedBuffers.COUNT:
+            here = domain.owned[snapshot.nodes.class_id[chunks.at]]
+            waiting = sum(each.count for each in awaited.get(domain.policy.name, ()))
+            found[domain.policy.name] = int(chunks.number[here].sum()) + waiting
+    return {policy: count for policy, count in found.items() if count}
+
+
 def _kinds_held(snapshot: Snapshot, nodes: IntArray, rooms: IntArray, awaited: Sequence[AwaitedChunks]) -> BoolArray:
     """[K] kinds of which a pod fits into the capacity that chunks keep; see `BufferedCapacity`."""
     kinds, class_id = snapshot.kinds, snapshot.nodes.class_id[nodes]

@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slack.planner.domain.buffered import counted_chunks
+from slack.planner.domain.membership import divided, node_view
 from slack.planner.explain import explain, target
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.plan import plan
@@ -91,6 +93,30 @@ def test_chunks_count_for_the_policy_that_has_their_node() -> None:
     held = chunks(5, nodeSelector={"pool": "batch"})
     found = {item.policy: own(item)[0] for item in plan(snapshot_of(*nodes, *pods, *held), policies, now=NOW).items}
     assert found == {"web": 6000, "batch": 1000}
+
+
+def test_each_buffer_is_said_to_count_where_it_does() -> None:
+    nodes = [node(f"{pool}{i}", "5", "5Gi", labels={"pool": pool}) for pool in "ab" for i in range(2)]
+    there = [
+        *chunks(3, buffer="mine", nodeSelector={"pool": "a"}),
+        *chunks(2, cpu="3", buffer="beside", nodeSelector={"pool": "b"}),
+        *chunks(2, cpu="4", buffer="waits", nodeSelector={"pool": "b"}),
+    ]
+    policies = tuple(
+        policy_of(name=pool, nodeSelector={"pool": pool}, capacityBuffers=said)
+        for pool, said in (("a", "Count"), ("b", "Ignore"))
+    )
+    both = policies[0], policy_of(name="b", nodeSelector={"pool": "b"}, capacityBuffers="Count")
+    snapshot = snapshot_of(*nodes, *there)
+    for counting, buffer, expected in (
+        (policies, "mine", {"a": 3}),
+        (policies, "beside", {}),
+        (both, "beside", {"b": 2}),
+        (both, "waits", {"b": 2}),
+        (policies, "gone", {}),
+    ):
+        domains = divided(node_view(snapshot), counting)
+        assert counted_chunks(snapshot, domains, frozenset({buffer}), NOW) == expected, buffer
 
 
 def test_zones_count_their_own_chunks() -> None:
