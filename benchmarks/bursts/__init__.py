@@ -1,1 +1,1 @@
-"""Bursts on a real control plane: into free capacity, bound placeholders, making way, and unbound placeholders."""
+"""Bursts on a real control plane into free capacity, bound placeholders, making way, unbound placeholders, buffers."""

@@ -1,19 +1,20 @@
 """`python -m benchmarks.bursts`: bursts on a real control plane, by what holds the capacity that they take.
 
-    python -m benchmarks.bursts [--sizes 1,10,50,100,200,400,500] [--chunks 1,4] [--kinds free,bound,way,unbound]
+    python -m benchmarks.bursts [--sizes 1,10,50,100,200,400,500] [--chunks 1,4] [--kinds free,bound,way,unbound,buffer]
                                 [--runs 3] [--bursts 1] [-o json]
 
 API server, scheduler and controllers are stock (the controllers with more requests per second, so that pods are created
 quicker), machines are kwok's. All kinds are played in the same run, in turns: only their ratios say something about a
-machine that others use too. Free capacity and unbound placeholders take turns in who comes first. `--bursts 3` plays
-each of their cases so often in one set-up: small bursts scatter, and cost little.
+machine that others use too. Free capacity takes turns with unbound placeholders and buffers in who comes first.
+`--bursts 3` plays each of their cases so often in one set-up: small bursts scatter, and cost little.
 
 Seconds are from the request that creates a pod to the answer to its binding, by the API server's audit log. At once is
 within two seconds, as in `simulate`. The floor is a client that knows what comes, and only deletes. What placeholders
 cost the cluster is counted with bursts of 100.
 
-A ratio of unbound placeholders has an interval of 95 %, and beside it how far free capacity scatters beside itself. One
-above what is wanted is missed if the whole interval is above it, and undecided otherwise.
+A ratio of unbound placeholders or of a served CapacityBuffer has an interval of 95 %, and beside it how far free
+capacity scatters beside itself. One above what is wanted is missed if the whole interval is above it, and undecided
+otherwise.
 
 Exit code: 0 if every wanted figure was reached, 1 if one was missed or is undecided, 2 if a component failed or nothing
 was judged.
@@ -36,7 +37,14 @@ SIZES = (1, 10, 50, 100, 200, 400, 500)
 CHUNKS = (1, 4)
 LONE_RUNS = 10
 """A lone pod is one sample per burst."""
-KINDS = {"free": Kind.FREE, "bound": Kind.BOUND, "way": Kind.WAY, "unbound": Kind.UNBOUND, "floor": Kind.FLOOR}
+KINDS = {
+    "free": Kind.FREE,
+    "bound": Kind.BOUND,
+    "way": Kind.WAY,
+    "unbound": Kind.UNBOUND,
+    "buffer": Kind.BUFFER,
+    "floor": Kind.FLOOR,
+}
 STEADY_PODS = 100
 """With bursts of so many pods an idle operator is looked at, and writes are counted."""
 
@@ -66,7 +74,7 @@ def play_all(stage: Stage, given: argparse.Namespace, seen: Seen) -> None:
     """Play every size, all of its kinds in each run; then look at what each form costs."""
     for pods in given.sizes:
         for run in range(1 if pods == 1 else given.runs):
-            for scene in scenes(pods, given.chunks, given.kinds, unbound_first=run % 2 == 1):
+            for scene in scenes(pods, given.chunks, given.kinds, free_last=run % 2 == 1):
                 again = LONE_RUNS if pods == 1 else given.bursts if scene[0].kind.lasting else 1
                 play(stage, scene, again, seen.bursts)
         if pods == STEADY_PODS and given.steady:
@@ -102,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--kinds", type=_kinds, default=list(Kind), help=f"{', '.join(KINDS)} (default all)")
     options.add_argument("--runs", type=int, default=3, help="of each case; medians are printed (default 3)")
     options.add_argument(
-        "--bursts", type=int, default=1, help="of each lasting case in a run: free and unbound (default 1)"
+        "--bursts", type=int, default=1, help="of each lasting case in a run: free, unbound, buffer (default 1)"
     )
     options.add_argument("--steady", type=float, default=30.0, metavar="SECONDS", help="to look at an idle operator")
     options.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the components' logs here")

@@ -22,18 +22,20 @@ class Kind(StrEnum):
     WAY = "making way"
     """Bound placeholders that the operator deletes for the burst."""
     UNBOUND = "unbound placeholders"
+    BUFFER = "a served CapacityBuffer"
+    """With one chunk for each pod, of a PodTemplate; no policy is there."""
     FLOOR = "floor"
     """Bare pods that a client deletes when the Deployment is told to grow: the least that deleting can take."""
 
     @property
     def lasting(self) -> bool:
         """Whether a burst deletes nothing that held the capacity: several bursts can follow each other."""
-        return self in (Kind.FREE, Kind.UNBOUND)
+        return self in (Kind.FREE, Kind.UNBOUND, Kind.BUFFER)
 
     @property
     def operated(self) -> bool:
         """Whether an operator runs."""
-        return self in (Kind.BOUND, Kind.WAY, Kind.UNBOUND)
+        return self in (Kind.BOUND, Kind.WAY, Kind.UNBOUND, Kind.BUFFER)
 
 
 class Owner(StrEnum):
@@ -132,18 +134,16 @@ def in_vain(gone: int, pods: int, chunk: int) -> int:
     return max(gone - math.ceil(pods / chunk), 0)
 
 
-def scenes(
-    pods: int, chunks: Sequence[int], kinds: Sequence[Kind], unbound_first: bool = False
-) -> Iterator[list[Case]]:
+def scenes(pods: int, chunks: Sequence[int], kinds: Sequence[Kind], free_last: bool = False) -> Iterator[list[Case]]:
     """Yield the cases of one size, those that share a set-up together; what is compared comes one after the other.
 
-    Every owner is played into free capacity, which is the measure, and into unbound placeholders. Of these the smallest
-    size is played, which is the most of them. Bound placeholders are played with a Deployment, making way also with
-    pods without an owner.
+    Every owner is played into free capacity, which is the measure, into unbound placeholders and into a buffer. Of
+    placeholders the smallest size is played, which is the most of them. Bound placeholders are played with a
+    Deployment, making way also with pods without an owner.
     """
     owners = [owner for owner in Owner if pods > 1 or owner is not Owner.TEN]
-    lasting = {Kind.FREE: 1, Kind.UNBOUND: min(chunks)}
-    for kind in reversed(lasting) if unbound_first else lasting:
+    lasting = {Kind.FREE: 1, Kind.UNBOUND: min(chunks), Kind.BUFFER: 1}
+    for kind in reversed(lasting) if free_last else lasting:
         if kind in kinds:
             yield [Case(pods, owner, kind, lasting[kind]) for owner in owners]
     if Kind.FLOOR in kinds and pods > 1:

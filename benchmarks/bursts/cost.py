@@ -1,7 +1,7 @@
 """What placeholders cost the cluster: objects, writes, pod slots and addresses, beside a CapacityBuffer's.
 
-The figures of placeholders are counted: objects by listing them, writes in the API server's audit log. No server of
-CapacityBuffers runs here; their line follows from what the two servers write (cluster-autoscaler 1.37, karpenter 1.14).
+The figures of placeholders are counted: objects by listing them, writes in the API server's audit log. No other server
+of CapacityBuffers runs here; their lines follow from what both write (cluster-autoscaler 1.37, karpenter 1.14).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from e2e.harness.cluster.audit_log import WRITES, AuditEntry
 from e2e.harness.product.operator import NAMESPACE
 
 BURSTS_PER_HOUR = 6
-_POLICIES = "resource-slack.io/slackpolicies"
+_SIZED_BY = ("resource-slack.io/slackpolicies", "autoscaling.x-k8s.io/capacitybuffers")
 _LEASES = "coordination.k8s.io/leases"
 
 
@@ -41,13 +41,13 @@ class Cost:
 
 
 def writes_of_placeholders(entries: Iterable[AuditEntry]) -> int:
-    """Count the writes that placeholders cause: their pods, ReplicaSets and Events, and the status of their policy."""
+    """Count the writes that placeholders cause: pods, ReplicaSets and Events, and the status of what sizes them."""
     return sum(
         entry.verb in WRITES
         and 200 <= entry.code < 300
         and not entry.dry_run
         and entry.resource != _LEASES
-        and (entry.namespace == NAMESPACE or entry.resource.startswith(_POLICIES))
+        and (entry.namespace == NAMESPACE or entry.resource.startswith(_SIZED_BY))
         for entry in entries
     )
 
@@ -77,7 +77,7 @@ def report(costs: Mapping[Kind, Cost]) -> Report:
     title = f"what {some.placeholders} placeholders cost the cluster; bursts of {some.burst_pods} pods"
     notes = [
         "(counted in the audit log, by anybody, without leases; idle: nothing happens)",
-        "(CapacityBuffer: one for one size of pod, by what its servers write; it was not run here)",
+        "(CapacityBuffer: one for one size of pod, by what its own servers write; these were not run here)",
     ]
     return Report(title, rows, notes)
 

@@ -8,7 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from benchmarks.bursts import floor
@@ -23,7 +23,16 @@ from e2e.harness.cluster.control_plane import ControlPlane, Options
 from e2e.harness.errors import HarnessError
 from e2e.harness.objects import create_all, pods, scale, wait_until
 from e2e.harness.product import burst_log
-from e2e.harness.product.full_machines import FullMachines
+from e2e.harness.product.capacity_buffers import (
+    FITS,
+    OWN_STRATEGY,
+    capacity_buffer,
+    install_kind,
+    pod_template,
+    serving,
+    wait_for_provisioning,
+)
+from e2e.harness.product.full_machines import REQUESTS, FullMachines
 from e2e.harness.product.operator import NAMESPACE, Operator, placeholders, policy, replica_sets, wait_until_placed
 
 MACHINES, MACHINE_CORES = 40, 8
@@ -35,6 +44,7 @@ SETTLE_SECONDS = 4.0
 LEASES = "coordination.k8s.io/leases"
 _BINDING = re.compile(rb'/namespaces/default/pods/[^/"]+/binding"')
 FLAGS: Mapping[Kind, Sequence[str]] = {Kind.BOUND: ("--no-make-way",), Kind.WAY: (), Kind.UNBOUND: ()}
+OWN = {"provisioningStrategy": OWN_STRATEGY}
 HOLD = {Kind.BOUND: "Bound", Kind.WAY: "Bound", Kind.UNBOUND: "Unbound"}
 
 
@@ -81,12 +91,14 @@ class Stage:
                 yield None
                 self._floor.close()
                 return
-            with Operator(self.cluster, "--log-level=info", "--interval=10s", *FLAGS[case.kind]) as operator:
+            with self._operator(case) as operator:
                 operator.wait_until_ready()
                 mark = self.cluster.audit_mark()
-                api.create(policy("default", hold=HOLD[case.kind], **machines.spec()))
-                wait_until_placed(api, "default", 180)
-                self._require_held(case)
+                if case.kind is Kind.BUFFER:
+                    api.create(capacity_buffer(APP, podTemplateRef={"name": APP}, replicas=case.room, **OWN))
+                else:
+                    api.create(policy("default", hold=HOLD[case.kind], **machines.spec()))
+                self._wait_until_held(case, 180)
                 time.sleep(3)  # what it does after a change is done
                 self._creation = self.cluster.audit_entries(verbs=audit_log.WRITES, since=mark)
                 self._idle_share, _ = steady_cpu(operator, IDLE_SECONDS)
@@ -129,8 +141,7 @@ class Stage:
         """Remove the pods of the burst, and wait until the capacity is held as before."""
         remove(self.cluster.api)
         if operator is not None:
-            wait_until_placed(self.cluster.api, "default", 90)
-            self._require_held(case)
+            self._wait_until_held(case, 90)
             time.sleep(1)
 
     def cost(self, case: Case, operator: Operator, idle_seconds: float) -> tuple[Cost, float]:
@@ -160,13 +171,30 @@ class Stage:
         )
         return found, share
 
+    def _operator(self, case: Case) -> AbstractContextManager[Operator]:
+        """Return the operator that the case is played beside."""
+        flags = ("--log-level=info", "--interval=10s")
+        if case.kind is not Kind.BUFFER:
+            return Operator(self.cluster, *flags, *FLAGS[case.kind])
+        install_kind(self.cluster.api)
+        self.cluster.api.create(pod_template(APP, **REQUESTS))
+        return serving(self.cluster, *flags, serve="Own")
+
+    def _wait_until_held(self, case: Case, seconds: float) -> None:
+        """Wait until the operator says that all capacity is kept, and until it is."""
+        if case.kind is Kind.BUFFER:
+            wait_for_provisioning(self.cluster.api, APP, FITS, seconds)
+        else:
+            wait_until_placed(self.cluster.api, "default", seconds)
+        self._require_held(case)
+
     def _require_held(self, case: Case) -> None:
         """Wait until placeholders hold the capacity, in the case's form; without that another thing is measured.
 
         Raises:
             HarnessError: they do not.
         """
-        bound, wanted = case.kind is not Kind.UNBOUND, _machines(case.room, case.chunk).placeholders
+        bound, wanted = case.kind in (Kind.BOUND, Kind.WAY), _machines(case.room, case.chunk).placeholders
 
         def held() -> int:
             found = placeholders(self.cluster.api, bound=bound)

@@ -15,8 +15,12 @@ OWNED_RATIO, BARE_RATIO = 1.7, 5.0
 UNBOUND_RATIO = 1.15
 IN_VAIN_SHARE = 0.05
 CPU_SIZE = 500
-CPU_SECONDS = {Kind.WAY: 0.5, Kind.UNBOUND: 0.3}
-STATUS_WRITES = ("resource-slack.io/slackpolicies/status", "pods/status")
+CPU_SECONDS = {Kind.WAY: 0.5, Kind.UNBOUND: 0.3, Kind.BUFFER: 0.3}
+STATUS_WRITES = (
+    "resource-slack.io/slackpolicies/status",
+    "autoscaling.x-k8s.io/capacitybuffers/status",
+    "pods/status",
+)
 """Resources that an operator may write while a burst takes the capacity of unbound placeholders."""
 LONE_NOISE = 1.1
 STEADY_NOISE_SHARE = 0.002
@@ -66,8 +70,9 @@ def judge(found: Found, steady: Mapping[Kind, float]) -> list[Figure]:
     for owner in Owner:
         figures += _vain(found, [case for case in ways if case.owner is owner], owner)
     figures += _cpu(found, owned, Kind.WAY)
-    figures += _of_unbound(found)
-    for kind in (Kind.WAY, Kind.UNBOUND):
+    for kind in (Kind.UNBOUND, Kind.BUFFER):
+        figures += _of_unbound(found, kind)
+    for kind in (Kind.WAY, Kind.UNBOUND, Kind.BUFFER):
         if kind in steady and Kind.BOUND in steady:
             bound, share = steady[Kind.BOUND], steady[kind]
             ok = share <= bound + STEADY_NOISE_SHARE
@@ -75,26 +80,26 @@ def judge(found: Found, steady: Mapping[Kind, float]) -> list[Figure]:
     return figures
 
 
-def _of_unbound(found: Found) -> Iterable[Figure]:
-    """Judge unbound placeholders: the time of each owner and size, and what a burst must not cause."""
-    cases = [case for case in found if case.kind is Kind.UNBOUND]
+def _of_unbound(found: Found, kind: Kind) -> Iterable[Figure]:
+    """Judge unbound placeholders, of a policy or of a buffer: the time of each owner and size, and side effects."""
+    cases = [case for case in found if case.kind is kind]
     if not cases:
         return
-    yield from _scattered_ratios(found, cases)
+    yield from _scattered_ratios(found, kind, cases)
     bursts = [burst for case in cases for burst in found[case]]
     never = sum(burst.unbound for burst in bursts)
-    yield Figure("pods that were never bound, unbound placeholders", "0", str(never), never == 0)
+    yield Figure(f"pods that were never bound, {kind}", "0", str(never), never == 0)
     for what, count in (
         ("preemptions", sum(burst.preempted for burst in bursts)),
         ("placeholders deleted", sum(burst.gone for burst in bursts)),
         ("placeholders recreated", sum(burst.recreated for burst in bursts)),
         ("writes by the operator except status", sum(map(_other_writes, bursts))),
     ):
-        yield Figure(f"{what}, unbound placeholders, {len(bursts)} bursts", "0", str(count), count == 0)
-    yield from _cpu(found, cases, Kind.UNBOUND)
+        yield Figure(f"{what}, {kind}, {len(bursts)} bursts", "0", str(count), count == 0)
+    yield from _cpu(found, cases, kind)
 
 
-def _scattered_ratios(found: Found, cases: Iterable[Case]) -> Iterable[Figure]:
+def _scattered_ratios(found: Found, kind: Kind, cases: Iterable[Case]) -> Iterable[Figure]:
     """Judge each owner and size, then all owners of a size together: that mean scatters less than each of them."""
     for pods in RATIO_SIZES:
         pairs = {}
@@ -103,17 +108,17 @@ def _scattered_ratios(found: Found, cases: Iterable[Case]) -> Iterable[Figure]:
             if case.pods == pods and free:
                 pairs[case.owner] = _p99s(found[case]), _p99s(free)
         for owner, pair in pairs.items():
-            yield _scattered(f"p99 of {pods} {_who(owner)}", compare([pair]))
+            yield _scattered(f"p99 of {pods} {_who(owner)}", kind, compare([pair]))
         if len(pairs) > 1:
-            yield _scattered(f"p99 of {pods} pods, mean over owners", compare(list(pairs.values())))
+            yield _scattered(f"p99 of {pods} pods, mean over owners", kind, compare(list(pairs.values())))
 
 
 def _p99s(bursts: Sequence[Burst]) -> list[float]:
     return [burst.seconds(99) for burst in bursts]
 
 
-def _scattered(what: str, ratio: Ratio | None) -> Figure:
-    name, wanted = f"{what}, of free capacity, {Kind.UNBOUND}", f"{UNBOUND_RATIO:g}x"
+def _scattered(what: str, kind: Kind, ratio: Ratio | None) -> Figure:
+    name, wanted = f"{what}, of free capacity, {kind}", f"{UNBOUND_RATIO:g}x"
     if ratio is None:
         return Figure(name, wanted, "never", ok=False)
     return Figure(name, wanted, str(ratio), ratio.times <= UNBOUND_RATIO, ratio.low <= UNBOUND_RATIO)

@@ -118,11 +118,21 @@ def test_a_lone_pod_may_not_be_slower_and_steady_cpu_not_more() -> None:
     assert figures["steady CPU, of a core, making way"] is True
 
 
+def test_a_buffer_is_judged_as_unbound_placeholders_are() -> None:
+    buffer, status = replace(UNBOUND, kind=Kind.BUFFER), "patch autoscaling.x-k8s.io/capacitybuffers/status"
+    figures = verdicts({FREE: [seen([0.1] * 100)], buffer: [replace(seen([0.11] * 100), writes={status: 2})]})
+    assert figures.pop("p99 of 100 pods, of free capacity, a served CapacityBuffer")
+    assert len(figures) == 5
+    assert all(figures.values())
+    assert writes_of_placeholders([entry(1.0, "patch", status.partition(" ")[2], "burst")]) == 1
+
+
 def test_free_and_unbound_capacity_is_played_with_each_owner_and_bound_placeholders_with_a_deployment() -> None:
     played = [case for scene in scenes(10, [1, 4], list(Kind)) for case in scene]
     by_kind = {kind: [case for case in played if case.kind is kind] for kind in Kind}
     assert [case.owner for case in by_kind[Kind.FREE]] == list(Owner)
-    assert next(scenes(10, [1, 4], list(Kind), unbound_first=True)) == by_kind[Kind.UNBOUND]
+    assert next(scenes(10, [1, 4], list(Kind), free_last=True)) == by_kind[Kind.BUFFER]
+    assert [case.owner for case in by_kind[Kind.BUFFER]] == list(Owner)
     assert [(case.owner, case.chunk) for case in by_kind[Kind.UNBOUND]] == [(owner, 1) for owner in Owner]
     assert [case.owner for case in by_kind[Kind.FLOOR]] == [Owner.DEPLOYMENT]
     assert {(case.owner, case.chunk) for case in by_kind[Kind.BOUND]} == {(Owner.DEPLOYMENT, 1), (Owner.DEPLOYMENT, 4)}
