@@ -15,6 +15,7 @@ from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import (
     API_VERSION,
     DEFAULT_NAMESPACE,
+    LABEL_BUFFER,
     LABEL_POLICY,
     LABEL_SHAPE,
     SLACK_POLICIES,
@@ -72,7 +73,9 @@ def observe(
     return StatusObservation(
         policies,
         crd,
-        None if pods is None else tuple(_placeholder(pod) for pod in pods if not being_deleted(pod)),
+        None
+        if pods is None
+        else tuple(_placeholder(pod) for pod in pods if not (being_deleted(pod) or _is_chunk(pod))),
         lease,
         lease_seen,
         None if operators is None else sum(running(pod) for pod in operators),
@@ -139,6 +142,11 @@ def _policies(connection: "Connection", name: str | None, selector: str) -> tupl
 
 def _name(item: Json) -> str:
     return str(item["metadata"]["name"])
+
+
+def _is_chunk(pod: Json) -> bool:
+    """Say whether a CapacityBuffer asks for it, and no policy does: its buffer says how it is."""
+    return LABEL_BUFFER in pod["metadata"].get("labels", {})
 
 
 def _placeholder(pod: Json) -> ObservedPlaceholder:

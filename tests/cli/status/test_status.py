@@ -88,6 +88,17 @@ def test_without_a_leader_nothing_is_said_in_the_present_but_what_the_pods_say(
     assert told["not_known_since"].endswith("Z")
 
 
+def test_chunks_of_buffers_are_nothing_that_a_policy_has_left(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    labels = {"resource-slack.io/placeholder": "true", "resource-slack.io/buffer": "uid"}
+    api.put(LEASE, **lease(age=1, now=datetime.now(UTC)))
+    for more, left in (({}, False), ({"resource-slack.io/buffer": None}, True)):
+        own = {key: value for key, value in {**labels, **more}.items() if value}
+        api.script("list", listed(), listed(pod("slack-cb-1", "resource-slack", **own)), listed())
+        found = run("status", "--kubeconfig", tmp_path / "config")
+        assert ("1 placeholders are there, and no policy asks for them" in found.stdout) == left
+        assert (found.code == 3) == left, found.stdout
+
+
 def test_unbound_placeholders_are_called_so_and_wait_for_nothing(api: FakeApi, run: Run, tmp_path: Path) -> None:
     shown = policy()
     api.put(f"{POLICIES}/web", metadata=shown["metadata"], spec={}, status=shown["status"])
