@@ -127,8 +127,8 @@ def status_document(
     """
     resolved = plan.problem is None
     document: dict[str, Any] = {
-        "podTemplateRef": {"name": plan.template} if resolved and plan.template else None,
-        "podTemplateGeneration": plan.template_generation if resolved else None,
+        "podTemplateRef": {"name": plan.template} if plan.template else None,
+        "podTemplateGeneration": plan.template_generation,
         "replicas": plan.replicas if resolved else None,
         "provisioningStrategy": OWN_STRATEGY,
         "conditions": [dict(condition) for condition in conditions],

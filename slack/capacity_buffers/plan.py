@@ -136,7 +136,16 @@ def _demand_of(
         text = str(error)
     except ValueError as error:
         text = f"the pods cannot be read: {error}"
-    return known.remember(BufferPlan(buffer, Unresolved(BufferReason.RESOLUTION_FAILED, text)))
+    name, generation = _template_of(found)
+    problem = Unresolved(BufferReason.RESOLUTION_FAILED, text)
+    return known.remember(BufferPlan(buffer, problem, template=name, template_generation=generation))
+
+
+def _template_of(found: PodTemplateObject | ScaledTarget) -> tuple[str | None, int | None]:
+    """Return name and generation of the template that was found, which is told of even if it gives no chunk."""
+    if isinstance(found, PodTemplateObject):
+        return found.metadata.name, found.metadata.generation or 0
+    return None, None
 
 
 def _lives_on(snapshot: Snapshot, known: KnownBuffer, row: int, memory: PlanMemory) -> bool:
@@ -166,9 +175,9 @@ def _size_buffer(
         ValueError: when one of them cannot be had.
     """
     buffer, (found, ranges) = known.buffer, known.source
-    template, generation, replicas = None, None, None
+    replicas = None
+    template, generation = _template_of(found)
     if isinstance(found, PodTemplateObject):
-        template, generation = found.metadata.name, found.metadata.generation or 0
         own = found.template or wire.PodTemplate()
         labels = (own.metadata.labels if own.metadata is not None else None) or {}
         chunk = chunk_of_template(own.spec or NO_SPEC, labels, ranges, inputs.default_class)
