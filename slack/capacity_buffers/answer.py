@@ -55,9 +55,9 @@ def answer_of(
     limited = conditions.get(BufferCondition.LIMITED_BY_QUOTAS, {})
     if limited.get("status") == "True":
         details.append(f"bounds  {limited.get('message') or limited.get('reason')}")
-    if nodes is not None:
+    if nodes is not None and status.get("replicas"):
         details.append(f"nodes   {_nodes_text(nodes)}")
-    if counted is not None:
+    if counted is not None and status.get("replicas"):
         texts = [f"{policy} counts {count} chunks as extra capacity" for policy, count in sorted(counted.items())]
         details.append(f"policy  {', '.join(texts) or 'none counts it'}")
     details += [f"{name}={each.get('status')}  {_reason_text(each)}" for name, each in conditions.items()]

@@ -42,9 +42,12 @@ def test_a_served_buffer_tells_size_nodes_bounds_and_server() -> None:
 
 def test_a_buffer_that_is_full_or_empty_by_wish_is_good() -> None:
     assert answer_of(buffer(status=_served("True", "FitsExistingCapacity", "")), None).good
-    assert "policy  none counts it" in answer_of(buffer(), {}, {}).details
+    held = answer_of(buffer(status={"provisioningStrategy": OWN_STRATEGY, "replicas": 2}), {}, {}).details
+    assert {"nodes   none has room", "policy  none counts it"} <= set(held)
     empty = {"provisioningStrategy": OWN_STRATEGY, "replicas": 0, "conditions": []}
-    assert answer_of(buffer(status=empty), None).good
+    answer = answer_of(buffer(status=empty), {}, {})
+    assert answer.good
+    assert answer.details == ("asks    nothing", "size    0 chunks"), "there is no room to ask for"
 
 
 def test_a_buffer_of_others_or_of_nobody_says_so() -> None:
