@@ -66,6 +66,12 @@ class Place:
         pem = authority or self.authority.certificate_path.read_text()
         return ConnectedLink("127.0.0.1", self.agent.agent.port, NAME, pem, str(token))
 
+    def wait_until_known(self, uid: str) -> None:
+        """Wait until the desk, in its own thread, goes by the policy, sees the node's pods and has this one."""
+        agent = self.agent.agent
+        desk = agent._desk
+        wait_until(lambda: desk.throttle.limits.slots == 1 and agent._blind() is None and desk.pod(uid) is not None)
+
     def get(self, path: str) -> tuple[int, str]:
         """Ask what probes and Prometheus ask."""
         connection = http.client.HTTPConnection("127.0.0.1", self.agent.health.port, timeout=10)
@@ -117,11 +123,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 def test_a_gate_is_told_the_policy_and_let_in_by_it_and_metrics_count(place: Place) -> None:
     uid = place.pod("web", "a", "b")
+    place.wait_until_known(uid)
     link = place.link(uid)
     welcome = read(link)[0]
     assert welcome["fail_open_after_seconds"] == 9.0
     assert welcome["authority"] == place.authority.certificate_path.read_text().strip()
-    wait_until(lambda: place.agent.agent.pods.synced)
     for name in "ab":
         link.send({"type": "ask", "container": name})
     told = read(link, 3)
@@ -144,9 +150,10 @@ def test_a_gate_is_told_the_policy_and_let_in_by_it_and_metrics_count(place: Pla
 
 
 def test_a_policy_that_changes_reaches_gates_and_loses_no_grant(place: Place) -> None:
-    link = place.link(place.pod("web", "a", "b", "c"))
+    uid = place.pod("web", "a", "b", "c")
+    place.wait_until_known(uid)
+    link = place.link(uid)
     read(link)
-    wait_until(lambda: place.agent.agent.pods.synced)
     for name in "abc":
         link.send({"type": "ask", "container": name})
     read(link, 4)
@@ -270,9 +277,10 @@ def environment_of(place: Place, authority: Authority, folder: Path, **told: str
 
 
 def test_an_agent_whose_watch_is_refused_says_that_it_is_blind_and_that_it_sees_again(place: Place) -> None:
-    link = place.link(place.pod("web", "a"))
+    uid = place.pod("web", "a")
+    place.wait_until_known(uid)
+    link = place.link(uid)
     read(link)
-    wait_until(lambda: place.agent.agent.pods.synced)
     place.api.script("watch", *[Reply.status(403, "Forbidden")] * 3)
     place.api.script("list", *[Reply.status(403, "Forbidden")] * 3)
     place.api.end_watches()

@@ -69,7 +69,14 @@ def test_it_begins_with_room_for_the_largest_burst_so_far_and_with_none_before_t
     assert learner.amount(fed(learner, 3, start=at), AIM).why.lacking is None
 
 
-@pytest.mark.parametrize(("objective", "holds"), [(0.95, False), (0.98, True), (0.99, True)])
+@pytest.mark.parametrize(
+    ("objective", "holds"),
+    [
+        pytest.param(0.95, False, marks=pytest.mark.thorough),
+        (0.98, True),
+        pytest.param(0.99, True, marks=pytest.mark.thorough),
+    ],
+)
 def test_until_enough_is_known_the_rate_holds_as_well_for_a_high_objective(objective: float, holds: bool) -> None:
     learner, aim = Learner(), Objective(instant_start=objective)
     at = fed(learner, 0.6, size=4)
