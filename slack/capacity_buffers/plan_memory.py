@@ -67,7 +67,10 @@ class KnownBuffer:
 
 
 def _say_same(one: "BufferPlan", other: "BufferPlan") -> bool:
-    return one.buffer is other.buffer and (one.problem, one.is_waiting) == (other.problem, other.is_waiting)
+    def said(plan: "BufferPlan") -> tuple[object, ...]:
+        return plan.problem, plan.is_waiting, plan.template, plan.template_generation
+
+    return one.buffer is other.buffer and said(one) == said(other)
 
 
 class LiveRows:

@@ -122,3 +122,14 @@ def test_what_has_not_changed_is_the_same_object(ceiling: BufferCeiling) -> None
     world.change(4, 5)
     changed = [one is not other for one, other in zip(after, world.plan(memory, ceiling), strict=True)]
     assert changed.count(True) == sum(plan.template is None for plan in after)
+
+
+def test_an_edit_of_a_template_that_gives_no_size_is_told_of() -> None:
+    world, memory = _World(), PlanMemory()
+    world.buffers["cb"] = buffer(podTemplateRef={"name": "chunk"}, limits={"nvidia.com/gpu": "1"})
+    told = []
+    for generation in (1, 2):
+        world.templates["chunk"] = template(generation=generation)
+        (plan,) = world.plan(memory, BufferCeiling())
+        told.append((plan.problem is not None, plan.template, plan.template_generation))
+    assert told == [(True, "chunk", 1), (True, "chunk", 2)]
