@@ -67,10 +67,10 @@ class KnownBuffer:
 
 
 def _say_same(one: "BufferPlan", other: "BufferPlan") -> bool:
-    def said(plan: "BufferPlan") -> tuple[object, ...]:
+    def message_of(plan: "BufferPlan") -> tuple[object, ...]:
         return plan.problem, plan.is_waiting, plan.template, plan.template_generation
 
-    return one.buffer is other.buffer and said(one) == said(other)
+    return one.buffer is other.buffer and message_of(one) == message_of(other)
 
 
 class LiveRows:
