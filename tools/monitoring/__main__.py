@@ -8,8 +8,6 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
 
 from tools.monitoring.dashboard import DASHBOARDS, dashboard
 
@@ -19,15 +17,11 @@ def dashboard_text(component: str) -> str:
     return json.dumps(dashboard(component), indent=2, ensure_ascii=False) + "\n"
 
 
-FILES: Mapping[str, Callable[[], str]] = {component: partial(dashboard_text, component) for component in DASHBOARDS}
-"""What can be printed: the dashboard of each component."""
-
-
 def main() -> None:
     """Print one of the dashboards."""
     parser = argparse.ArgumentParser(prog="python -m tools.monitoring", description="Print a dashboard.")
-    parser.add_argument("file", choices=FILES)
-    sys.stdout.write(FILES[parser.parse_args().file]())
+    parser.add_argument("component", choices=DASHBOARDS)
+    sys.stdout.write(dashboard_text(parser.parse_args().component))
 
 
 if __name__ == "__main__":

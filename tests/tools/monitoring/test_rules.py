@@ -26,7 +26,7 @@ from slack_operator.throttler.controller.metric_definitions import THROTTLER_CON
 from slack_operator.web.reasons import REASONS
 from tests.cases import run_for_each
 from tests.tools.monitoring.promql import family_of, metric_names
-from tools.monitoring.__main__ import FILES
+from tools.monitoring.__main__ import dashboard_text
 from tools.monitoring.dashboard import DASHBOARDS
 from tools.monitoring.expressions import instant_ratio, quantile
 from tools.monitoring.rules import GROUPS, RULE_FILE, Alert, AlertSeverity, RecordingRule, alerts, recordings
@@ -225,15 +225,15 @@ def test_the_generated_files_are_up_to_date() -> None:
     rules = (CHART / "rules" / "resource-slack.yaml").read_text(encoding="utf-8")
     assert rules == RULE_FILE.read_text(encoding="utf-8"), "run: make monitoring"
     for name, packaged, file in boards:
-        text = FILES[name]()
+        text = dashboard_text(name)
         assert (CHART / file).read_text(encoding="utf-8") == text, "run: make monitoring"
         assert (ROOT / "slack" / "monitoring" / packaged).read_text(encoding="utf-8") == text, "run: make monitoring"
 
 
-@run_for_each("name", FILES)
+@run_for_each("name", DASHBOARDS)
 def test_the_command_prints_the_packaged_file_byte_for_byte(name: str) -> None:
     result = CliRunner().invoke(app, ["monitoring", "dashboard", name])
-    assert (result.exit_code, result.stdout) == (0, FILES[name]())
+    assert (result.exit_code, result.stdout) == (0, dashboard_text(name))
 
 
 def test_runbook_links_begin_where_the_reader_keeps_them() -> None:
