@@ -75,10 +75,8 @@ from slack_operator.settings import OperatorSettings
 from slack_operator.settings_warnings import settings_warnings
 from slack_operator.warm.node_warming import NodeWarming
 from slack_operator.warm.warm_api import WarmApi
-from slack_operator.web.guard import InvalidTokenFile, read_token
 from slack_operator.web.load import LoadBoard
 from slack_operator.web.page_state import About, PageState
-from slack_operator.web.server import WebServer
 
 log = logging.getLogger(__name__)
 
@@ -450,8 +448,12 @@ def _burst_evictor(
 
 
 def _web_token(settings: OperatorSettings) -> str | None:
+    if not settings.web or not settings.web_token_file:
+        return None
+    from slack_operator.web.guard import InvalidTokenFile, read_token  # loads aiohttp, as in `_page`
+
     try:
-        return read_token(settings.web_token_file) if settings.web and settings.web_token_file else None
+        return read_token(settings.web_token_file)
     except InvalidTokenFile as error:
         raise CannotStart(f"{flag('web_token_file')}: {error}") from None
 
@@ -493,6 +495,8 @@ def _page(
     view: ClusterView,
     buffers: BufferServing,
 ) -> Server:
+    from slack_operator.web.server import WebServer  # loads aiohttp: a start without the page does not wait for it
+
     serves = settings.capacity_buffers is not Serve.OFF
     server = WebServer(
         *host_port(settings.web_listen),

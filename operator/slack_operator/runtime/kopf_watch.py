@@ -1,12 +1,8 @@
-"""kopf, which watches objects of ours into `Desired`. It is used here and nowhere else.
+"""kopf's thread and its log: it watches objects of ours into `Desired`, see `kopf_operator`.
 
-It sees no pods and nodes: an event costs it 0.7 ms of CPU and an object tens of KiB, its indices grow with the square
-of the objects, and handlers of deletions put finalizers on them. Our reflector reads those (`slack.kube`); of our own
-objects there are few, and kopf's watch, its login and its reconnecting serve them well.
-
-It runs in a thread and event loop of its own, with its own registry and settings and one `on.event` handler: no
-finalizer, no annotation, no Event is ever written by it. Of its log people get what is wrong, in our words and once an
-outage; at debug level they get all of it.
+kopf is loaded in its thread, when there is something to watch: the first plan is made of a list and does not wait for
+it, and a standby goes without. Of its log people get what is wrong, in our words and once an outage; at debug level
+they get all of it.
 """
 
 import asyncio
@@ -16,11 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-import kopf
-
-from slack.cluster.labels import API_VERSION
 from slack.kube.connection import Connection
 from slack.kube.paths import resource_path
 from slack.process.outages import Outages
@@ -57,58 +50,6 @@ class Kind:
         if not self.namespaces:
             return (resource_path(self.api_version, self.plural),)
         return tuple(resource_path(self.api_version, self.plural, namespace=name) for name in self.namespaces)
-
-
-def kopf_settings() -> kopf.OperatorSettings:
-    """Give settings under which kopf only watches, and notices a dead watch."""
-    settings = kopf.OperatorSettings()
-    settings.peering.standalone = True  # never look for a KopfPeering; two equals would freeze each other
-    settings.posting.enabled = False  # we write our own Events
-    settings.scanning.disabled = True  # no watch of CRDs and namespaces: fewer rights; the list finds the CRD
-    settings.watching.server_timeout = 600
-    settings.watching.connect_timeout = 5
-    settings.watching.inactivity_timeout = 180  # bookmarks come every 121 s at the latest
-    settings.networking.request_timeout = 30
-    settings.networking.connect_timeout = 5
-    # were a finalizer ever added, it should say whose it is
-    settings.persistence.finalizer = f"{API_VERSION.partition('/')[0]}/never-used"
-    settings.queueing.worker_limit = 20
-    settings.execution.max_workers = 4
-    return settings
-
-
-def kopf_registry(desired: Desired[Any], connection: Connection, kind: Kind) -> kopf.OperatorRegistry:
-    """Give a registry with the one handler and our own way to log in."""
-    registry = kopf.OperatorRegistry()
-
-    @kopf.on.login(registry=registry)
-    async def login(**_: Any) -> kopf.ConnectionInfo:
-        return kopf_credentials(connection)
-
-    group, _, version = kind.api_version.partition("/")
-
-    @kopf.on.event(group, version, kind.plural, id=kind.kind.lower(), registry=registry)
-    async def seen(event: Any, **_: Any) -> None:
-        if event["type"] == "DELETED":
-            desired.drop(event["object"])
-        else:
-            desired.apply(event["object"])
-
-    return registry
-
-
-def kopf_credentials(connection: Connection) -> kopf.ConnectionInfo:
-    """Translate the connection's credentials, freshly read: kopf asks again after each 401."""
-    credentials = connection.credentials()
-    return kopf.ConnectionInfo(
-        server=connection.host,
-        ca_path=credentials.authority_path,
-        insecure=not credentials.verify,
-        scheme=credentials.scheme,
-        token=credentials.token,
-        certificate_path=credentials.certificate_path,
-        private_key_path=credentials.key_path,
-    )
 
 
 class KopfLog(logging.Handler):
@@ -221,21 +162,9 @@ class KopfWatch:
 
     def _run(self, stop: _Stop) -> None:
         try:
-            asyncio.run(self._watch(stop))
+            from slack_operator.runtime.kopf_operator import watch  # loads kopf, which takes a while
+
+            asyncio.run(watch(self._desired, self._connection, self._kind, stop.ending))
         except Exception as error:
             if not stop.is_set():
                 logging.getLogger("kopf").exception("it has ended: %s", error)
-
-    async def _watch(self, stop: _Stop) -> None:
-        try:
-            await kopf.operator(
-                registry=kopf_registry(self._desired, self._connection, self._kind),
-                settings=kopf_settings(),
-                clusterwide=not self._kind.namespaces,
-                namespaces=self._kind.namespaces,
-                # Without one it asks for the user's name, and an image's number has none. Nobody peers here.
-                identity=cast(Any, "resource-slack"),
-                stop_flag=stop.ending,
-            )
-        finally:
-            stop.ending.set()  # kopf waits for it in a worker thread, and asyncio waits for that one, for ever

@@ -1,5 +1,7 @@
 """The process around the loop: health, metrics, exit codes."""
 
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -73,3 +75,10 @@ def test_the_interval_is_told_whoever_leads(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr("slack_operator.app.Metrics", make)
     assert main(["--interval=10m", f"--kubeconfig={tmp_path}/none"]) == BAD_INPUT
     assert made[0].registry.get_sample_value("slack_plan_interval_seconds") == 600
+
+
+def test_a_start_loads_neither_kopf_nor_what_serves_the_page() -> None:
+    """Half a second of CPU, before the first plan: kopf is loaded when there are policies to watch."""
+    code = "import sys; import slack_operator.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"kopf", "aiohttp", "typer", "slack_operator.web.server"}.isdisjoint(done.stdout.split())

@@ -16,7 +16,8 @@ from slack.kube.object_names import ObjectName
 from slack.kube.watch import Undecodable
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
 from slack_operator.runtime import kopf_watch, policy_source
-from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog, kopf_registry, kopf_settings
+from slack_operator.runtime.kopf_operator import kopf_registry, kopf_settings
+from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog
 from slack_operator.runtime.policy_source import (
     ABSENT_SECONDS,
     ERROR_SECONDS,
@@ -380,7 +381,7 @@ def test_kopf_needs_no_user_of_a_name_for_an_images_has_only_a_number(monkeypatc
     async def operator(**settings: Any) -> None:
         given.update(settings)
 
-    monkeypatch.setattr("slack_operator.runtime.kopf_watch.kopf.operator", operator)
+    monkeypatch.setattr("slack_operator.runtime.kopf_operator.kopf.operator", operator)
     watch = kopf_watch.KopfWatch(cast("Any", None), policies, SLACK_POLICY)
     watch._run(kopf_watch._Stop())
     assert given["identity"] == "resource-slack"
@@ -395,7 +396,7 @@ def test_the_thread_of_a_kopf_that_fails_ends_although_its_worker_waits_for_the_
         assert not done
         raise RuntimeError("a mistake of kopf's")
 
-    monkeypatch.setattr("slack_operator.runtime.kopf_watch.kopf.operator", operator)
+    monkeypatch.setattr("slack_operator.runtime.kopf_operator.kopf.operator", operator)
     watch = kopf_watch.KopfWatch(cast("Any", None), desired()[0], SLACK_POLICY)
     watch.start()
     try:
