@@ -17,7 +17,7 @@ from typing import Any
 import kopf
 
 from slack.kube.kubeconfig import connect
-from slack_operator.runtime.kopf_watch import kopf_credentials, kopf_settings
+from slack_operator.runtime.kopf_operator import kopf_credentials, kopf_settings
 
 TIMEOUT_SECONDS = 600.0
 

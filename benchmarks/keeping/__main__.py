@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.keeping.stage import BOOT_SECONDS, Autoscaler, Form, Kept, measure
-from benchmarks.keeping.verdict import judge, table
+from benchmarks.keeping.verdict import judge, steps, table
 from benchmarks.report import Report, parser, say, show
 from e2e.harness.autoscalers import cluster_autoscaler
 from e2e.harness.errors import HarnessError, UnavailableError
@@ -60,7 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
         f"beside real autoscalers, {given.minutes:g} minutes of load, seed {given.seed}; nodes join in {BOOT_SECONDS} s"
     )
     figures = judge(found)
-    show([Report(title, table(found)), Report("wanted of unbound placeholders", figures)], given.output)
+    reports = [
+        Report(title, table(found)),
+        Report("from helm install on, each step's end", steps(found)),
+        Report("wanted of unbound placeholders", figures),
+    ]
+    show(reports, given.output)
     if failed or not figures:
         return 2
     return 0 if all(row[""] == "ok" for row in figures) else 1

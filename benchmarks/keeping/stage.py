@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from benchmarks.keeping.installation import Installation, InstallationClock
 from benchmarks.keeping.load import LARGE, LARGE_PODS, SMALL_PODS, Waits, deployments, play, waits_of
 from benchmarks.report import say
 from e2e.harness.autoscalers.cluster_autoscaler import ClusterAutoscaler, NodeGroup
@@ -57,7 +58,7 @@ class Kept:
 
     node_seconds: float
     """From the creation of a real pod that fits nowhere to its binding: the autoscaler's own time."""
-    reserved_seconds: float
+    installation: Installation
     """From `helm install` to all capacity reserved."""
     refill_seconds: float
     """From the creation of a burst to all capacity reserved again."""
@@ -90,8 +91,8 @@ def measure(folder: Path, autoscaler: Autoscaler, form: Form, seconds: float, se
         wait_for_running(api, SMALL_PODS, 180)
         node_seconds = _node_start(cluster)
         say(f"{autoscaler}, {form}: a node takes {node_seconds:.1f} s")
-        with _installed(cluster, form) as (operator, reserved_seconds):
-            say(f"{autoscaler}, {form}: reserved {reserved_seconds:.1f} s after helm install")
+        with _installed(cluster, form) as (operator, installation):
+            say(f"{autoscaler}, {form}: {installation}")
             _burst(cluster)  # the first one teaches the operator which pods come together
             refill_seconds, refill_writes = _refill(cluster, operator)
             say(f"{autoscaler}, {form}: refilled {refill_seconds:.1f} s after a burst, writes {refill_writes}")
@@ -102,7 +103,7 @@ def measure(folder: Path, autoscaler: Autoscaler, form: Form, seconds: float, se
         seen = burst_log.read(entries)
         return Kept(
             node_seconds=node_seconds,
-            reserved_seconds=reserved_seconds,
+            installation=installation,
             refill_seconds=refill_seconds,
             refill_writes=refill_writes,
             small=waits_of(entries, "small"),
@@ -147,35 +148,35 @@ def _node_start(cluster: ControlPlane) -> float:
 
 
 @contextmanager
-def _installed(cluster: ControlPlane, form: Form) -> Iterator[tuple[Operator, float]]:
-    """Install the chart; yield the operator, which is started as its container would be, and the seconds it took."""
+def _installed(cluster: ControlPlane, form: Form) -> Iterator[tuple[Operator, Installation]]:
+    """Install the chart; yield the operator, which is started as its container would be, and how it went."""
     api, helm = cluster.api, Helm(cluster.run_folder, cluster.kubeconfig)
-    began = time.monotonic()
     values = f"--set=operator.hold={form}", f"--set-json=policies={json.dumps({'default': SPEC})}"
-    started = helm.start("install", RELEASE, CHART, f"--namespace={NAMESPACE}", "--create-namespace", *values)
-    try:
-        wait_until(
-            lambda: ((api.find(DEPLOYMENT) or {}).get("status") or {}).get("readyReplicas"),
-            90,
-            "the operator's pod to run",
-            state=lambda: started.poll(),
-        )
-        flags = [flag for flag in arguments(api.get(DEPLOYMENT))[1:] if not flag.startswith("--listen=")]
-        identity = cluster.service_account(NAMESPACE, RELEASE)
-        with Operator(cluster, *flags, "--log-level=info", identity=identity) as operator:
-            started_seconds = time.monotonic() - began
-            operator.wait_until_ready()
-            ready_seconds = time.monotonic() - began
-            wait_until_placed(api, "default", 180)
-            seconds = time.monotonic() - began
-            say(f"  operator's container started after {started_seconds:.1f} s, ready after {ready_seconds:.1f} s")
-            output, _ = started.communicate(timeout=60)
-            if started.returncode != 0 or not placeholders(api):
-                raise HarnessError(f"helm install: {output}")
-            _check_form(cluster, form)
-            yield operator, seconds
-    finally:
-        started.kill()
+    with InstallationClock(api) as clock:
+        began = time.monotonic()
+        started = helm.start("install", RELEASE, CHART, f"--namespace={NAMESPACE}", "--create-namespace", *values)
+        try:
+            wait_until(
+                lambda: ((api.find(DEPLOYMENT) or {}).get("status") or {}).get("readyReplicas"),
+                90,
+                "the operator's pod to run",
+                state=lambda: started.poll(),
+            )
+            flags = [flag for flag in arguments(api.get(DEPLOYMENT))[1:] if not flag.startswith("--listen=")]
+            identity = cluster.service_account(NAMESPACE, RELEASE)
+            with Operator(cluster, *flags, "--log-level=info", identity=identity) as operator:
+                container = time.monotonic() - began
+                operator.wait_until_ready()
+                ready = time.monotonic() - began
+                wait_until_placed(api, "default", 180)
+                reserved = time.monotonic() - began
+                output, _ = started.communicate(timeout=60)
+                if started.returncode != 0 or not placeholders(api):
+                    raise HarnessError(f"helm install: {output}")
+                _check_form(cluster, form)
+                yield operator, clock.installation(began, container=container, ready=ready, reserved=reserved)
+        finally:
+            started.kill()
 
 
 def _check_form(cluster: ControlPlane, form: Form) -> None:

@@ -31,7 +31,7 @@ def _figures(found: Found) -> Iterable[tuple[str, str, str, bool]]:
         if form is not Form.UNBOUND:
             continue
         for what, seconds, beyond in (
-            ("helm install to reserved", kept.reserved_seconds, BEYOND_NODE_SECONDS),
+            ("helm install to reserved", kept.installation.reserved, BEYOND_NODE_SECONDS),
             ("refill", kept.refill_seconds, LOOKS_AGAIN_SECONDS[autoscaler] + BEYOND_NODE_SECONDS),
         ):
             wanted = f"{kept.node_seconds:.1f} s (a node) + {beyond:g} s"
@@ -61,7 +61,7 @@ def table(found: Found) -> list[Row]:
             "autoscaler": str(autoscaler),
             "form": str(form),
             "a node s": kept.node_seconds,
-            "reserved s": kept.reserved_seconds,
+            "reserved s": kept.installation.reserved,
             "refill s": kept.refill_seconds,
             "small pods": len(kept.small.seconds),
             "at once": f"{kept.small.at_once:.1%}",
@@ -74,6 +74,26 @@ def table(found: Found) -> list[Row]:
             "created": kept.created,
             "deleted": kept.deleted,
             "writes but status": other_writes(kept.writes),
+        }
+        for (autoscaler, form), kept in found.items()
+    ]
+
+
+def steps(found: Found) -> list[Row]:
+    """Return a row for each installation: the seconds from `helm install` to each step's end, and beyond a node's."""
+    return [
+        {
+            "autoscaler": str(autoscaler),
+            "form": str(form),
+            "container starts s": kept.installation.container,
+            "operator ready s": kept.installation.ready,
+            "placeholders created s": kept.installation.created,
+            "placeholders told of s": kept.installation.told,
+            "node made s": kept.installation.node_made,
+            "node ready s": kept.installation.node_ready,
+            "reserved s": kept.installation.reserved,
+            "a node takes s": kept.node_seconds,
+            "beyond a node s": kept.installation.reserved - kept.node_seconds,
         }
         for (autoscaler, form), kept in found.items()
     ]
