@@ -99,6 +99,7 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     said = {ANNOTATION_BUILT_IN_POLICY: str(settings.built_in_policy).lower()}
     context = ProcessContext(settings, connection, stopping, component=COMPONENT, lease_annotations=said)
     view = ClusterView(settings.namespace, context.wake.touch, taint_keys=settings.transient_taints or KNOWN_TAINTS)
+    view.on_node_change = context.wake.touch_soon
     scales = ScaleSink(context.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
     releasing, claims_watch = _releasing(settings, context, view, extras)

@@ -116,6 +116,14 @@ class ApiError(KubeError):
         )
 
     @property
+    def without_cache(self) -> bool:
+        """The API server has no cache of the collection yet, as after a start or a new CRD; etcd is read all the same.
+
+        Watches are refused then, and lists with selectors or without a limit (apiserver cacher/delegator.go, KEP 4568).
+        """
+        return self.status == 429 and "(re)initializing" in self.message
+
+    @property
     def wrong_schema(self) -> bool:
         """An applied field the schema does not know. API servers (seen on 1.36.3) call it a 500, yet it stays wrong."""
         return self.status == 500 and self.message.startswith("failed to create typed patch object")

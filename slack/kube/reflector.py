@@ -27,13 +27,14 @@ from slack.kube.retry import RetryBackoff, is_transient
 from slack.kube.sink import KeepingSink, ReflectorCounters, Sink
 from slack.kube.unreadable import UnreadableObjects
 from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, Undecodable, WatchDecoder
-from slack.kube.watch_stream import WatchStream
+from slack.kube.watch_stream import GATHER_SECONDS, MOST_GATHER_SECONDS, WatchStream
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
+S = TypeVar("S", Stream, WatchStream)
 
 IDLE_SECONDS = 180.0
 STUCK_SECONDS = 120.0  # beyond that silence: connecting, and what the sink does with a batch
@@ -285,14 +286,17 @@ class Reflector(Generic[T]):
         self._knows_objects = True
         self._synced.set()
 
-    def _open(self, query: Query, verb: str) -> Stream | WatchStream:
-        stream: Stream | WatchStream
-        if verb == "watch":
-            stream = self._connection.watch(self.path, query=self._selectors | query, timeout=self._timeout)
-        else:
-            stream = self._connection.stream(
-                self.path, query=self._selectors | query, timeout=self._timeout, verb=verb, gzip=True
-            )
+    def _open_watch(self, query: Query) -> WatchStream:
+        return self._held(self._connection.watch(self.path, query=self._selectors | query, timeout=self._timeout))
+
+    def _open_list(self, query: Query) -> Stream:
+        query = self._selectors | query
+        return self._held(
+            self._connection.stream(self.path, query=query, timeout=self._timeout, verb="list", gzip=True)
+        )
+
+    def _held(self, stream: S) -> S:
+        """Keep a stream where `stop` finds it."""
         with self._stream_lock:
             self._stream = stream
         if self._stopping.is_set():  # `stop` came before there was a stream to abort
@@ -319,7 +323,7 @@ class Reflector(Generic[T]):
         """One page, None when stopping; a hiccup in the middle of 300 pages costs that page, not the list."""
         for left in reversed(range(PAGE_TRIES)):
             try:
-                with self._open(query, "list") as stream:
+                with self._open_list(query) as stream:
                     body = stream.read(most_bytes)
                 return None if self._stopping.is_set() else body  # which may be cut short
             except (ApiError, Unreachable) as error:
@@ -332,7 +336,12 @@ class Reflector(Generic[T]):
     def _watch_list(self) -> None:
         self.counters.watchlists += 1
         query: Query = {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan"}
-        self._consume(query, syncing=True)
+        try:
+            self._consume(query, syncing=True)
+        except ApiError as error:
+            if not error.without_cache or any(self._selectors.values()):
+                raise
+            self._list()  # at once: the server lists from etcd what it cannot watch for a second
 
     def _watch(self) -> None:
         self.counters.watches += 1
@@ -343,9 +352,10 @@ class Reflector(Generic[T]):
         self._decoder.reset(self._version)
         began = self._clock()
         heard = False
-        with self._open(query, "watch") as stream:
+        with self._open_watch(query) as stream:
             if syncing and not self._stopping.is_set():
                 self._begin()
+                stream.most_gather_seconds = GATHER_SECONDS
             pending: list[tuple[EventType, T]] = []
             pending_bytes = 0
             try:
@@ -369,6 +379,7 @@ class Reflector(Generic[T]):
                                 self._flush(pending)
                                 syncing = False
                                 self._watch_lists_cut_short = 0
+                                stream.most_gather_seconds = MOST_GATHER_SECONDS
                                 self._done(item.resource_version)
                         else:
                             self._flush(pending)

@@ -24,7 +24,8 @@ from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 
 GATHER_SECONDS, MOST_GATHER_SECONDS = 0.005, 0.04
 """What comes so soon after a piece waits as long, for more; twice as long each time, as long as that brings little."""
-_LITTLE_BYTES = 64 * 1024
+_LITTLE_BYTES, _MUCH_BYTES = 64 * 1024, 112 * 1024
+"""The system holds 128 KiB for a connection at first. If nearly as much has come, waiting may hold up the server."""
 _MOST_BYTES = 1024 * 1024
 """Handed out at a time."""
 _READ_BYTES = 64 * 1024
@@ -66,6 +67,8 @@ class WatchStream:
         self._on_bytes = on_bytes
         self._clock = clock
         self._sleep = sleep
+        self.most_gather_seconds = MOST_GATHER_SECONDS
+        """Nobody waits for longer. `GATHER_SECONDS` while a list is read, which nothing is to hold up."""
         self._parser = HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._read_at = float("-inf")
@@ -153,8 +156,10 @@ class WatchStream:
             data, ended = self._drained()
         except TRANSPORT_ERRORS as error:
             raise unreachable(self._request, error) from error
-        longer = min(2 * self._gather_seconds, MOST_GATHER_SECONDS)
-        self._gather_seconds = longer if is_busy and len(data) < _LITTLE_BYTES else GATHER_SECONDS
+        if not is_busy or len(data) >= _MUCH_BYTES:
+            self._gather_seconds = GATHER_SECONDS
+        elif len(data) < _LITTLE_BYTES:
+            self._gather_seconds = min(2 * self._gather_seconds, self.most_gather_seconds)
         if self._on_bytes is not None:
             self._on_bytes(len(data))
         try:

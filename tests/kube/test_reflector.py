@@ -214,6 +214,28 @@ def test_retry_after_of_a_429_is_honoured(api: FakeApi, start: Start) -> None:
     assert reflector.counters.errors == 1
 
 
+def test_a_collection_without_a_cache_is_listed_at_once_and_watched_when_it_has_one(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    message = "storage is (re)initializing"  # what 1.36 says of a kind whose CRD is new
+    api.script("watchlist", Reply.status(429, "TooManyRequests", retry_after=600, message=message))
+    api.script("watch", Reply.status(429, "TooManyRequests", retry_after=1, message=message))
+    reflector, sink = start()
+    assert reflector.synced
+    assert (api.count("watchlist"), api.count("list")) == (1, 1)
+    fill(api, "b")
+    eventually(lambda: sink.things == server(api))
+
+
+def test_a_list_that_is_refused_for_want_of_a_cache_waits_as_the_server_says(api: FakeApi, start: Start) -> None:
+    message = "storage is (re)initializing"
+    for verb in ("watchlist", "list"):
+        api.script(verb, Reply.status(429, "TooManyRequests", retry_after=1, message=message))
+    began = time.monotonic()
+    start()
+    assert time.monotonic() - began >= 1.0
+    assert (api.count("watchlist"), api.count("list")) == (2, 1)
+
+
 def test_retry_after_inside_a_status_body_is_honoured(api: FakeApi, start: Start) -> None:
     fill(api, "a")
     api.script("watchlist", Reply.status(503, retryAfterSeconds=1))

@@ -66,15 +66,29 @@ def test_a_stream_that_brings_little_all_the_time_is_read_less_often_and_a_full_
         ends.server.sendall(chunk(b"more\n"))
         assert next(pieces) == b"more\n"
     assert ends.pauses == [GATHER_SECONDS, 2 * GATHER_SECONDS, 4 * GATHER_SECONDS, *[MOST_GATHER_SECONDS] * 2]
-    ends.server.sendall(chunk(b"x" * 70_000))  # in the middle of a list: nothing may hold it up
+    ends.server.sendall(chunk(b"x" * 70_000))  # a burst, which waiting does not hold up
     assert len(next(pieces)) == 70_000
+    ends.server.sendall(chunk(b"x" * 120_000))  # as much as the system takes: nothing may hold it up
+    assert len(next(pieces)) == 120_000
     ends.server.sendall(chunk(b"more\n"))
     next(pieces)
-    assert ends.pauses[-2:] == [MOST_GATHER_SECONDS, GATHER_SECONDS]
+    assert ends.pauses[-3:] == [*[MOST_GATHER_SECONDS] * 2, GATHER_SECONDS]
     ends.now += 1.0  # a quiet second
     ends.server.sendall(chunk(b"at once\n"))
     assert next(pieces) == b"at once\n"
     assert ends.pauses[-1:] == [GATHER_SECONDS]
+
+
+def test_a_list_is_not_waited_for_longer_and_longer(ends: Ends) -> None:
+    ends.server.sendall(HEAD + chunk(b"one\n"))
+    ends.stream.begin()
+    ends.stream.most_gather_seconds = GATHER_SECONDS
+    pieces = ends.stream.chunks()
+    next(pieces)
+    for _ in range(3):
+        ends.server.sendall(chunk(b"more\n"))
+        next(pieces)
+    assert ends.pauses == [GATHER_SECONDS] * 3
 
 
 def test_a_body_that_is_whole_ends(ends: Ends) -> None:

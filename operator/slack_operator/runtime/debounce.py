@@ -7,6 +7,8 @@ DEBOUNCE_SECONDS = 0.2
 CALM_SECONDS = 1.0
 """The same while changes come many times a second and hardly ask a plan to act: while way is made for a burst, and as
 long as all placeholders are unbound, for a burst displaces none of these."""
+EAGER_SECONDS = 0.02
+"""The same while the last turn could not plan for want of something: what comes then is probably that."""
 REST = 4.0
 """Between two plans that changes ask for, so many times what the last one computed: at most a fifth of a core."""
 
@@ -20,9 +22,12 @@ class Debouncer:
         """How long the plan that began last was due by then."""
         self.is_throttled: Callable[[], bool] = lambda: False
         """Whether changes can wait for `CALM_SECONDS`."""
+        self.lacks_something = False
+        """Whether the last turn could not plan, because not everything was seen yet."""
         self._clock = clock
         self._event = threading.Event()
         self._touched: float | None = None
+        self._soon = False
         self._not_before = float("-inf")
         self._next = float("-inf")
 
@@ -31,6 +36,12 @@ class Debouncer:
         if self._touched is None:
             self._touched = self._clock()
             self._event.set()
+
+    def touch_soon(self) -> None:
+        """Something changed that does not come many times a second: `is_throttled` does not hold for it."""
+        self._soon = True
+        self.touch()
+        self._event.set()
 
     def flush(self) -> None:
         """Something relevant changed, and those that were to wait have waited long enough."""
@@ -41,9 +52,13 @@ class Debouncer:
         """Seconds until the next plan."""
         due = self._next
         if self._touched is not None:
-            pause = CALM_SECONDS if self.is_throttled() else DEBOUNCE_SECONDS
-            due = min(due, max(self._touched + pause, self._not_before))
+            due = min(due, max(self._touched + self._pause_seconds(), self._not_before))
         return max(0.0, due - self._clock())
+
+    def _pause_seconds(self) -> float:
+        if self.lacks_something:
+            return EAGER_SECONDS
+        return CALM_SECONDS if self.is_throttled() and not self._soon else DEBOUNCE_SECONDS
 
     def plan_started(self) -> None:
         """A plan begins; what is touched from here on is for the next one."""
@@ -51,7 +66,7 @@ class Debouncer:
         since = [now if self._next == float("-inf") else self._next]
         if self._touched is not None:
             since.append(self._touched)
-        self._touched = None
+        self._touched, self._soon = None, False
         self._event.clear()
         self._next = now + self.interval_seconds
         self.lag_seconds = max(0.0, now - min(since))

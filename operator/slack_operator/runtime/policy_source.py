@@ -34,6 +34,9 @@ from slack_operator.runtime.kopf_watch import Kind, KopfWatch
 log = logging.getLogger(__name__)
 
 LIST_SECONDS = 15.0
+FIRST_SECONDS = 1.0
+"""From the first list to the second one, after which kopf begins. To load it takes as much of a core as the first plan,
+which would come later."""
 ABSENT_SECONDS = 10.0
 """How soon a CRD that was installed later is found."""
 ERROR_SECONDS = 2.0
@@ -71,7 +74,7 @@ class PolicySource:
         self._unreadable = UnreadableObjects(kind.paths[0])
 
     def start(self) -> None:
-        """Begin to list; kopf follows when there is a CRD to watch."""
+        """Begin to list; kopf follows when there is a CRD to watch and the first plan is probably made."""
         self._lister.start()
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -120,11 +123,16 @@ class PolicySource:
         if self._outages.end():
             log.info("%s are listed again", self._kind.plural)
         self._watch.log.well()
-        taken = self._desired.replace_all(documents, events_before=before, unreadable=bad)
+        taken, is_first = (
+            self._desired.replace_all(documents, events_before=before, unreadable=bad),
+            self._listed_at is None,
+        )
         self._listed_at = self._clock() if taken else self._listed_at
         if bad:
             self._watch.stop()
             return UNWATCHED_SECONDS if taken else 0.1
+        if taken and is_first:
+            return FIRST_SECONDS
         if taken and self._desired.changed_by_list and self._watch.alive:
             # seen with 1.45.2: after a 404 its watcher is dead and the operator goes on
             log.warning("kopf has missed a change of %s; starting it again", self._kind.plural)

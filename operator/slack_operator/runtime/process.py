@@ -36,6 +36,8 @@ from slack_operator.runtime.unreadable_metric import UnreadableMetric
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 0.02
+"""Between two looks whether everything is seen: what begins after that, and every user of it, waits for them."""
 WRITE_DEADLINE_SECONDS = 15.0
 """A write that fails for longer is given up: the next turn decides anew, from what is then so."""
 ANSWER_SECONDS = 0.5
@@ -203,7 +205,7 @@ class Process:
         """Whether it came to that before the end was asked for."""
         told = None
         while stale := self.components.watches.stale():
-            if self._stopping.wait(0.1):
+            if self._stopping.wait(LOOK_SECONDS):
                 return False
             if stale != told and ": " in stale:
                 log.warning("waiting: %s", stale)

@@ -12,7 +12,7 @@ from slack.kube.watch import EventType
 from slack_operator.placeholders.view.cluster_view import ClusterView
 from slack_operator.placeholders.view.displaced import SETTLED_SECONDS, Displaced, cause_of
 from slack_operator.placeholders.view.instant_starts import InstantRatio, InstantStarts, Start
-from slack_operator.placeholders.view.sinks import PodSink
+from slack_operator.placeholders.view.sinks import NodeSink, PodSink
 from tests.operator.fakes import NAMESPACE, Clock, pod
 
 NOW = 1_800_000_000.0
@@ -255,3 +255,14 @@ def test_placeholders_that_go_after_their_replica_set_are_not_displaced() -> Non
     sink.end()
     sink.apply([(EventType.DELETED, placeholder("a"))])
     assert view.observe(NOW).displaced == {}
+
+
+def test_a_changed_node_wakes_the_loop_as_what_is_waited_for_and_an_unchanged_one_does_not() -> None:
+    woken: list[str] = []
+    view = ClusterView(NAMESPACE, lambda: woken.append("change"))
+    view.on_node_change = lambda: woken.append("node")
+    nodes = NodeSink(view)
+    node = wire.Node(metadata=wire.Metadata(name="n1", uid="u1"))
+    nodes.apply([(EventType.ADDED, node)])
+    nodes.apply([(EventType.MODIFIED, node)])
+    assert woken == ["node"]

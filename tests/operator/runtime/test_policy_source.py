@@ -21,6 +21,8 @@ from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog
 from slack_operator.runtime.policy_source import (
     ABSENT_SECONDS,
     ERROR_SECONDS,
+    FIRST_SECONDS,
+    LIST_SECONDS,
     STALE_SECONDS,
     PolicySource,
 )
@@ -275,6 +277,20 @@ def test_what_has_not_been_listed_for_long_counts_as_out_of_date(monkeypatch: py
     clock.now += STALE_SECONDS + 1
     source.reconcile()
     assert source.stale() == "slackpolicies have not been listed for more than 60 s"
+
+
+def test_kopf_is_loaded_a_moment_after_the_first_list_which_the_first_plan_is_made_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[int] = []
+    policies, _ = desired()
+    lists = Lists(*[b'{"metadata": {}, "items": []}'] * 2)
+    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]
+    monkeypatch.setattr(kopf_watch.KopfWatch, "start", lambda self: started.append(1))
+    assert source.reconcile() == FIRST_SECONDS
+    assert (policies.synced, started) == (True, [])
+    assert source.reconcile() == LIST_SECONDS
+    assert started == [1]
 
 
 def test_kopf_is_told_to_watch_only() -> None:

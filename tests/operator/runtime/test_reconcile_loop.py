@@ -62,6 +62,36 @@ def test_in_a_burst_changes_wait_longer_and_its_end_wakes_whoever_waits() -> Non
     assert wake.due_in() == 0.0
 
 
+def test_a_change_that_is_rare_does_not_wait_as_those_of_a_burst_do() -> None:
+    clock = Clock(0.0)
+    wake = Debouncer(10.0, clock)
+    wake.is_throttled = lambda: True
+    wake.plan_started()
+    wake.ended(0.01, 0.01)
+    clock.now = 3.0
+    wake.touch()
+    wake.wait(0.0)  # the touch is known
+    threading.Timer(0.01, wake.touch_soon).start()
+    wake.wait(60.0)
+    assert wake.due_in() == pytest.approx(0.2)
+    wake.plan_started()
+    wake.ended(0.01, 0.01)
+    clock.now = 6.0
+    wake.touch()
+    assert wake.due_in() == pytest.approx(1.0)
+
+
+def test_what_the_last_turn_lacked_is_planned_for_when_it_comes() -> None:
+    clock = Clock(0.0)
+    wake = Debouncer(10.0, clock)
+    wake.plan_started()
+    wake.ended(0.001, 0.001)
+    wake.lacks_something = True
+    clock.now = 1.0
+    wake.touch()
+    assert wake.due_in() == pytest.approx(0.02)
+
+
 def test_a_touch_ends_the_wait() -> None:
     wake = Debouncer(10.0, Clock())
     wake.plan_started()

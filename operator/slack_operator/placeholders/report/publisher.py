@@ -99,6 +99,7 @@ class Publisher:
     def publish_observed(self, seen: ObservedState) -> None:
         """Say who leads, and that nothing is planned if the view is not whole."""
         self._metrics.leader.set(seen.leading)
+        self._wake.lacks_something = seen.stale is not None
         if seen.stale is not None:
             self._show(Reconciliation(seen.at, self._clock(), seen.leading, seen.stale))
             self._publish_stale(seen.entries if seen.leading else (), seen.stale, forbidden=seen.forbidden)

@@ -175,6 +175,8 @@ class ClusterView:
         self.wall = wall
         self.on_change = on_change
         """To be called when something that a plan depends on is new."""
+        self.on_node_change = on_change
+        """To be called in its place when it is a node: fewer of them change, and pending capacity waits for them."""
         self.on_untold: Callable[[], None] = lambda: None
         """To be called when an unbound placeholder is new, or has lost what tells autoscalers of it."""
         self.on_workload: Callable[[str, str, str], None] = lambda *_: None

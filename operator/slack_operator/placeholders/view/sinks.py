@@ -193,6 +193,10 @@ class _ColumnSink(Generic[T]):
     ) -> None:
         self._view, self._begin, self._apply, self._keep, self._end = view, begin, apply, keep, end
 
+    def _changed(self) -> None:
+        """A plan would see what was applied."""
+        self._view.on_change()
+
     def begin(self) -> None:
         """A new list begins."""
         with self._view.lock:
@@ -202,7 +206,7 @@ class _ColumnSink(Generic[T]):
         """Some events, in order."""
         changed = [self._apply_few(some) for some in _few(events)]
         if any(changed):
-            self._view.on_change()
+            self._changed()
 
     def _apply_few(self, events: Events[T]) -> bool:
         columns = self._view.columns
@@ -220,7 +224,7 @@ class _ColumnSink(Generic[T]):
         """The list is whole."""
         with self._view.lock:
             self._end()
-        self._view.on_change()
+        self._changed()
 
 
 class NodeSink(_ColumnSink[wire.Node]):
@@ -229,6 +233,9 @@ class NodeSink(_ColumnSink[wire.Node]):
     def __init__(self, view: ClusterView) -> None:
         columns = view.columns
         super().__init__(view, columns.begin_nodes, columns.apply_nodes, self._keep_node, columns.end_nodes)
+
+    def _changed(self) -> None:
+        self._view.on_node_change()
 
     def _keep_node(self, who: ObjectName) -> None:
         self._view.columns.keep_node(who.name, who.uid)
