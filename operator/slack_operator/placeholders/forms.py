@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from slack.cluster.hold import Hold, ReleaseNodes
 from slack.planner.model.result import ExistingShape
+from slack.planner.objects.actions import Present
 from slack.planner.objects.adoption import existing_shapes
 from slack.planner.objects.changed_scheduler import changed_schedulers, refused_schedulers, refused_template
 from slack.planner.policy.spec import Policy
@@ -147,6 +148,8 @@ class Forms:
         Events are kept for an hour, and more come only when placeholders lack capacity. If none comes then, that is no
         answer, as it would be without a restart.
         """
+        self._changed: tuple[Present, Mapping[str, str]] | None = None
+        """Our objects of the last look, and by policy whose schedulerName was changed."""
         self._resolved: dict[str, tuple[Policy, Policy]] = {}
         """By policy: as it was written, and with its form; the same value while neither changes."""
 
@@ -233,7 +236,9 @@ class Forms:
                 problems[name] = ("SchedulerNameRefused", text)
         for name, text in refused_schedulers(seen.present, seen.refusals).items():
             problems[name] = ("SchedulerNameRefused", text)
-        for name, text in changed_schedulers(seen.present).items():
+        if self._changed is None or self._changed[0] is not seen.present:
+            self._changed = seen.present, changed_schedulers(seen.present)
+        for name, text in self._changed[1].items():
             problems[name] = ("SchedulerNameChanged", text)
         self._problems = problems
 

@@ -7,6 +7,8 @@ DEBOUNCE_SECONDS = 0.2
 CALM_SECONDS = 1.0
 """The same while changes come many times a second and hardly ask a plan to act: while way is made for a burst, and as
 long as all placeholders are unbound, for a burst displaces none of these."""
+CALM_BETWEEN_SECONDS = 2.0
+"""From one plan to the next meanwhile. A status is not written more often either, so that no figure is shown later."""
 EAGER_SECONDS = 0.02
 """The same while the last turn could not plan for want of something: what comes then is probably that."""
 REST = 4.0
@@ -21,7 +23,7 @@ class Debouncer:
         self.lag_seconds = 0.0
         """How long the plan that began last was due by then."""
         self.is_throttled: Callable[[], bool] = lambda: False
-        """Whether changes can wait for `CALM_SECONDS`."""
+        """Whether changes can wait for `CALM_SECONDS`, and plans for `CALM_BETWEEN_SECONDS`."""
         self.lacks_something = False
         """Whether the last turn could not plan, because not everything was seen yet."""
         self._clock = clock
@@ -29,6 +31,7 @@ class Debouncer:
         self._touched: float | None = None
         self._soon = False
         self._not_before = float("-inf")
+        self._started = float("-inf")
         self._next = float("-inf")
 
     def touch(self) -> None:
@@ -52,13 +55,16 @@ class Debouncer:
         """Seconds until the next plan."""
         due = self._next
         if self._touched is not None:
-            due = min(due, max(self._touched + self._pause_seconds(), self._not_before))
+            due = min(due, max(self._due_for(self._touched), self._not_before))
         return max(0.0, due - self._clock())
 
-    def _pause_seconds(self) -> float:
+    def _due_for(self, touched: float) -> float:
+        """Return when a change is planned for, whatever the last plan has cost."""
         if self.lacks_something:
-            return EAGER_SECONDS
-        return CALM_SECONDS if self.is_throttled() and not self._soon else DEBOUNCE_SECONDS
+            return touched + EAGER_SECONDS
+        if self.is_throttled() and not self._soon:
+            return max(touched + CALM_SECONDS, self._started + CALM_BETWEEN_SECONDS)
+        return touched + DEBOUNCE_SECONDS
 
     def plan_started(self) -> None:
         """A plan begins; what is touched from here on is for the next one."""
@@ -68,7 +74,7 @@ class Debouncer:
             since.append(self._touched)
         self._touched, self._soon = None, False
         self._event.clear()
-        self._next = now + self.interval_seconds
+        self._started, self._next = now, now + self.interval_seconds
         self.lag_seconds = max(0.0, now - min(since))
 
     def ended(self, busy_seconds: float, duration: float) -> None:

@@ -81,6 +81,21 @@ def test_a_change_that_is_rare_does_not_wait_as_those_of_a_burst_do() -> None:
     assert wake.due_in() == pytest.approx(1.0)
 
 
+def test_changes_that_go_on_are_planned_for_as_often_as_a_status_is_written() -> None:
+    clock = Clock(0.0)
+    wake = Debouncer(10.0, clock)
+    wake.is_throttled = lambda: True
+    began: list[float] = []
+    for tenth in range(100):
+        clock.now = tenth / 10
+        wake.touch()
+        if wake.due_in() <= 0:
+            wake.plan_started()
+            wake.ended(0.01, 0.01)
+            began.append(clock.now)
+    assert began == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
 def test_what_the_last_turn_lacked_is_planned_for_when_it_comes() -> None:
     clock = Clock(0.0)
     wake = Debouncer(10.0, clock)

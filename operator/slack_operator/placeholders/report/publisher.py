@@ -11,6 +11,8 @@ from types import MappingProxyType
 from slack.cluster.labels import LABEL_POLICY
 from slack.cluster.snapshot import Placeholder
 from slack.planner.model.result import ConditionType, PolicyPlan
+from slack.planner.model.shape import Shape
+from slack.planner.objects.actions import Present
 from slack.planner.objects.adoption import held_up
 from slack.planner.policy.spec import Policy
 from slack.schema.conditions import StatusCondition
@@ -83,6 +85,8 @@ class Publisher:
         """By policy, of the last turn."""
         self._reserved: Mapping[str, Mapping[str, int]] = {}
         """Of policies with unbound placeholders, by resource: what these held at the last plan."""
+        self._changed: dict[str, tuple[Present, Mapping[str, Shape], StatusCondition | None]] = {}
+        """By policy: our objects and its shapes of the last turn, and how its placeholders differ from these."""
         self._stale_since: float | None = None
         self._stale_text: str | None = None
 
@@ -169,6 +173,7 @@ class Publisher:
     def _keep_only(self, policies: set[str]) -> None:
         """Forget policies that are no more."""
         self._metrics.keep_only(policies)
+        self._changed = {name: found for name, found in self._changed.items() if name in policies}
         self._ratio.keep_only(policies)
         self._saved_waits.keep_only(policies)
         self._times_to_ready.keep_only(policies)
@@ -261,7 +266,7 @@ class Publisher:
                 planned.blocked_condition,
                 self._act.rescue_condition(name),
                 contest,
-                placeholders_changed(item, placeholders, observation.present),
+                self._placeholders_changed(item, placeholders, observation.present),
                 self._objectives.condition(name),
                 self._act.release_condition(name),
                 self._warm_condition(planned.policy),
@@ -277,6 +282,18 @@ class Publisher:
         elif contest is not None:
             extra.append(not_ready(contest.reason, contest.message))
         return tuple(extra)
+
+    def _placeholders_changed(
+        self, item: PolicyPlan, placeholders: Sequence[Placeholder], present: Present
+    ) -> StatusCondition | None:
+        """Say how a policy's placeholders differ from its plan; each is looked at again when one or a shape changes."""
+        shapes = {shape.shape.name: shape.shape for shape in item.shapes}
+        known = self._changed.get(item.policy)
+        if known is not None and known[0] is present and known[1] == shapes:
+            return known[2]
+        found = placeholders_changed(shapes, placeholders, present)
+        self._changed[item.policy] = present, shapes, found
+        return found
 
     def _contested(self, policy: str, observation: Observation) -> StatusCondition | None:
         """Say which objects of a policy are left to others, or stay although they are deleted."""

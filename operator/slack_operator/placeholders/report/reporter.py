@@ -26,6 +26,7 @@ from slack.kube.errors import WRITE_FAILURES, is_another_object
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
 from slack.planner.model.result import ConditionType, CutReservation, PolicyPlan
+from slack.planner.model.shape import Shape
 from slack.planner.objects.actions import Present
 from slack.planner.objects.changed_pods import changes
 from slack.planner.policy.crd import PLURAL
@@ -340,10 +341,10 @@ def _is_trouble(condition: Mapping[str, Any]) -> bool:
 
 
 def placeholders_changed(
-    plan: PolicyPlan, placeholders: Iterable[Placeholder], present: Present
+    shapes: Mapping[str, Shape], placeholders: Iterable[Placeholder], present: Present
 ) -> StatusCondition | None:
-    """Give the condition PlaceholdersChanged; None while a policy's placeholders are as planned."""
-    texts = changes({shape.shape.name: shape.shape for shape in plan.shapes}, placeholders, present.pods)
+    """Give the condition PlaceholdersChanged; None while a policy's placeholders are as its shapes, by name."""
+    texts = changes(shapes, placeholders, present.pods)
     return StatusCondition(PLACEHOLDERS_CHANGED, True, "DifferFromPlan", "; ".join(texts)) if texts else None
 
 

@@ -7,7 +7,7 @@ lock; `InstantRatio` by the loop.
 """
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -179,6 +179,8 @@ class InstantRatio:
 
     def __init__(self) -> None:
         self._starts: dict[str, deque[tuple[float, bool]]] = {}
+        self._instant: Counter[str] = Counter()
+        """By policy: how many of these were instant."""
 
     def add(self, starts: list[Start], policy_of_node: Mapping[str, str]) -> list[tuple[str, Start]]:
         """Take starts; returns them with their policies, without those on nodes that no policy has."""
@@ -187,21 +189,23 @@ class InstantRatio:
             policy = policy_of_node.get(start.node)
             if policy is None:
                 continue
-            window = self._starts.setdefault(policy, deque(maxlen=MAX_STARTS))
+            window = self._starts.setdefault(policy, deque())
             window.append((start.at, start.waited_seconds <= INSTANT_SECONDS))
-            while window[0][0] < start.at - WINDOW_SECONDS:
-                window.popleft()
+            self._instant[policy] += window[-1][1]
+            while len(window) > MAX_STARTS or window[0][0] < start.at - WINDOW_SECONDS:
+                self._instant[policy] -= window.popleft()[1]
             counted.append((policy, start))
         return counted
 
     def keep_only(self, policies: Container[str]) -> None:
         """Forget policies that are no more."""
-        self._starts = {name: window for name, window in self._starts.items() if name in policies}
+        for name in [name for name in self._starts if name not in policies]:
+            del self._starts[name], self._instant[name]
 
     def of(self, policy: str) -> float | None:
         """The share of instant starts, None before the first."""
         window = self._starts.get(policy)
-        return sum(instant for _, instant in window) / len(window) if window else None
+        return self._instant[policy] / len(window) if window else None
 
     def text(self, policy: str) -> str | None:
         """The share as it stands in status: `98%`, rounded down so that 100% means all."""
