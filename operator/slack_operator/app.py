@@ -98,8 +98,7 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     connection = _connect(settings, stopping, metrics)
     said = {ANNOTATION_BUILT_IN_POLICY: str(settings.built_in_policy).lower()}
     context = ProcessContext(settings, connection, stopping, component=COMPONENT, lease_annotations=said)
-    view = ClusterView(settings.namespace, context.wake.touch, taint_keys=settings.transient_taints or KNOWN_TAINTS)
-    view.on_node_change = context.wake.touch_soon
+    view = _view(settings, context)
     scales = ScaleSink(context.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
     releasing, claims_watch = _releasing(settings, context, view, extras)
@@ -165,6 +164,12 @@ def _connect(settings: OperatorSettings, stopping: Stopping, metrics: Metrics) -
     except KubeError as error:
         raise CannotStart(f"cannot start: {error}", exit_code=1) from None
     return connection
+
+
+def _view(settings: OperatorSettings, context: ProcessContext) -> ClusterView:
+    view = ClusterView(settings.namespace, context.wake.touch, taint_keys=settings.transient_taints or KNOWN_TAINTS)
+    view.on_node_change = context.wake.touch_soon
+    return view
 
 
 def _loop(

@@ -287,15 +287,17 @@ class Reflector(Generic[T]):
         self._synced.set()
 
     def _open_watch(self, query: Query) -> WatchStream:
-        return self._held(self._connection.watch(self.path, query=self._selectors | query, timeout=self._timeout))
+        return self._keep_stream(
+            self._connection.watch(self.path, query=self._selectors | query, timeout=self._timeout)
+        )
 
     def _open_list(self, query: Query) -> Stream:
         query = self._selectors | query
-        return self._held(
+        return self._keep_stream(
             self._connection.stream(self.path, query=query, timeout=self._timeout, verb="list", gzip=True)
         )
 
-    def _held(self, stream: S) -> S:
+    def _keep_stream(self, stream: S) -> S:
         """Keep a stream where `stop` finds it."""
         with self._stream_lock:
             self._stream = stream

@@ -266,7 +266,7 @@ class Publisher:
                 planned.blocked_condition,
                 self._act.rescue_condition(name),
                 contest,
-                self._placeholders_changed(item, placeholders, observation.present),
+                self._change_condition(item, placeholders, observation.present),
                 self._objectives.condition(name),
                 self._act.release_condition(name),
                 self._warm_condition(planned.policy),
@@ -283,7 +283,7 @@ class Publisher:
             extra.append(not_ready(contest.reason, contest.message))
         return tuple(extra)
 
-    def _placeholders_changed(
+    def _change_condition(
         self, item: PolicyPlan, placeholders: Sequence[Placeholder], present: Present
     ) -> StatusCondition | None:
         """Say how a policy's placeholders differ from its plan; each is looked at again when one or a shape changes."""

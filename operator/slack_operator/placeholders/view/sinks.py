@@ -193,7 +193,7 @@ class _ColumnSink(Generic[T]):
     ) -> None:
         self._view, self._begin, self._apply, self._keep, self._end = view, begin, apply, keep, end
 
-    def _changed(self) -> None:
+    def _report_change(self) -> None:
         """A plan would see what was applied."""
         self._view.on_change()
 
@@ -206,7 +206,7 @@ class _ColumnSink(Generic[T]):
         """Some events, in order."""
         changed = [self._apply_few(some) for some in _few(events)]
         if any(changed):
-            self._changed()
+            self._report_change()
 
     def _apply_few(self, events: Events[T]) -> bool:
         columns = self._view.columns
@@ -224,7 +224,7 @@ class _ColumnSink(Generic[T]):
         """The list is whole."""
         with self._view.lock:
             self._end()
-        self._changed()
+        self._report_change()
 
 
 class NodeSink(_ColumnSink[wire.Node]):
@@ -234,7 +234,7 @@ class NodeSink(_ColumnSink[wire.Node]):
         columns = view.columns
         super().__init__(view, columns.begin_nodes, columns.apply_nodes, self._keep_node, columns.end_nodes)
 
-    def _changed(self) -> None:
+    def _report_change(self) -> None:
         self._view.on_node_change()
 
     def _keep_node(self, who: ObjectName) -> None:
