@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slack.health.observation import ObservedStatus
+from slack.documents.slack_policy_status import SlackPolicyStatus
 from slack.health.reasons import OPERATOR_ABSENT
 from slack.health.states import SlackState
 from slack.process.reasons import Level
@@ -31,7 +31,7 @@ class PolicyHealth:
     satisfied: bool | None
     """Whether all wanted room is there; None where nobody knows."""
     headline: str
-    status: ObservedStatus
+    status: SlackPolicyStatus
     findings: tuple[HealthFinding, ...]
     bound: int
     """As the status says, with which all figures are of one age."""

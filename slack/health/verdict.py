@@ -11,15 +11,14 @@ from datetime import datetime
 import msgspec
 
 from slack.cluster.labels import DEFAULT_NAMESPACE
+from slack.documents.slack_policy_status import SlackCondition, SlackPolicyStatus
 from slack.health.ages import age_text, duration
 from slack.health.answer import Health, HealthFinding, PolicyHealth
 from slack.health.observation import (
     DEFAULT_LEASE,
     OPERATOR_PODS,
     Json,
-    ObservedCondition,
     ObservedPlaceholder,
-    ObservedStatus,
     StatusObservation,
     installations_text,
     keeps_built_in,
@@ -28,6 +27,7 @@ from slack.health.observation import (
 from slack.health.reasons import OPERATOR_ABSENT, advice_on, reason
 from slack.health.states import SlackState, slack_state
 from slack.process.reasons import Level
+from slack.schema.conditions import is_trouble
 
 STATUS_OLD_SECONDS = 900.0
 """An operator writes each status every five minutes, changed or not. An older one shows that no operator runs, also to
@@ -177,20 +177,22 @@ def _policy_health(
     name = str(policy["metadata"]["name"])
     generation = int(policy["metadata"].get("generation") or 0)
     try:
-        status = msgspec.convert(policy.get("status") or {}, ObservedStatus, strict=False)
+        status = msgspec.convert(policy.get("status") or {}, SlackPolicyStatus, strict=False)
     except msgspec.ValidationError as error:
         return _unreadable(name, str(error))
-    ready, satisfied = (_is_true(status.conditions, kind) for kind in ("Ready", "SlackSatisfied"))
-    state = slack_state(((said.type, said.reason, said.wrong) for said in status.conditions), namespace)
-    findings = list(_findings(status.conditions, namespace))
-    if not status.conditions:
+    conditions, shapes = status.conditions or (), status.shapes or ()
+    observed_generation = status.observed_generation or 0
+    ready, satisfied = (_is_true(conditions, kind) for kind in ("Ready", "SlackSatisfied"))
+    state = slack_state(((said.type, said.reason, _is_wrong(said)) for said in conditions), namespace)
+    findings = list(_findings(conditions, namespace))
+    if not conditions:
         headline = "never looked at"
         if not absent:
             text = "no operator has written a status yet"
             findings.append(HealthFinding(text, "see below whether the operator runs", Level.TROUBLE, "NoStatus"))
-    elif status.observed_generation < generation:
+    elif observed_generation < generation:
         ready, satisfied, headline = False, False, "changed since the operator looked"
-        text = f"the spec is of generation {generation}, the status of {status.observed_generation}"
+        text = f"the spec is of generation {generation}, the status of {observed_generation}"
         advice = "wait some seconds; if it stays, see below whether the operator runs"
         findings.insert(0, HealthFinding(text, None if absent else advice, Level.TROUBLE, "NotObserved"))
     else:
@@ -205,10 +207,10 @@ def _policy_health(
         headline,
         status,
         tuple(findings),
-        sum(shape.bound for shape in status.shapes),
-        status.pending,
+        sum(shape.bound or 0 for shape in shapes),
+        status.pending or 0,
         state,
-        bool(status.conditions),
+        bool(conditions),
         mine is not None,
         _nodes_of_shape(status, mine or ()),
         (on_nodes, len(mine) - on_nodes - unbound) if absent and mine is not None else None,
@@ -226,35 +228,41 @@ def _unreadable(name: str, why: str) -> PolicyHealth:
     )
     state = SlackState("StatusUnreadable", Level.TROUBLE, "its status cannot be read", advice)
     finding = HealthFinding(text, advice, Level.TROUBLE, state.name)
-    return PolicyHealth(name, None, None, state.words, ObservedStatus(), (finding,), 0, 0, state, True, pods_seen=False)
+    return PolicyHealth(
+        name, None, None, state.words, SlackPolicyStatus(), (finding,), 0, 0, state, True, pods_seen=False
+    )
 
 
-def _nodes_of_shape(status: ObservedStatus, placeholders: Sequence[ObservedPlaceholder]) -> dict[str, Counter[str]]:
+def _nodes_of_shape(status: SlackPolicyStatus, placeholders: Sequence[ObservedPlaceholder]) -> dict[str, Counter[str]]:
     """Return where the placeholders are that the status counts; not of a shape that has moved since it was written."""
     nodes: dict[str, Counter[str]] = {}
     for pod in placeholders:
         if pod.node:
             nodes.setdefault(pod.shape, Counter())[pod.node] += 1
-    counted = {shape.name: shape.bound for shape in status.shapes}
+    counted = {shape.name: shape.bound for shape in status.shapes or ()}
     return {shape: found for shape, found in nodes.items() if found.total() == counted.get(shape)}
 
 
-def _is_true(conditions: Sequence[ObservedCondition], kind: str) -> bool:
+def _is_true(conditions: Sequence[SlackCondition], kind: str) -> bool:
     return any(condition.status == "True" for condition in conditions if condition.type == kind)
 
 
-def _findings(conditions: Sequence[ObservedCondition], namespace: str) -> list[HealthFinding]:
+def _is_wrong(condition: SlackCondition) -> bool:
+    return is_trouble(condition.type, condition.status)
+
+
+def _findings(conditions: Sequence[SlackCondition], namespace: str) -> list[HealthFinding]:
     """Each cause once, whatever number of conditions it has turned: what they say of it, and one remedy."""
-    grouped: dict[str, list[ObservedCondition]] = {}
+    grouped: dict[str, list[SlackCondition]] = {}
     for condition in conditions:
-        if condition.wrong:
+        if _is_wrong(condition):
             grouped.setdefault(condition.reason, []).append(condition)
     found = []
     for name, same in grouped.items():
         known = reason(name)
         types = ", ".join(f"{condition.type}={condition.status}" for condition in same)
-        times = [condition.since for condition in same if condition.since]
-        since = min(times, default=None)
+        times = [condition.last_update_time or condition.last_transition_time for condition in same]
+        since = min(times)
         level = known.level if known is not None and known.level is not Level.GOOD else Level.TROUBLE
         text = f"{types} {name}: {'; '.join(dict.fromkeys(condition.message for condition in same))}"
         advice = known.advice.replace("NAMESPACE", namespace) or None if known is not None else None

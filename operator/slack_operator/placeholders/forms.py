@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from slack.cluster.hold import Hold, ReleaseNodes
+from slack.documents.slack_policy_status import StatusHold
 from slack.planner.model.result import ExistingShape
 from slack.planner.objects.actions import Present
 from slack.planner.objects.adoption import existing_shapes
@@ -64,18 +65,16 @@ class ResolvedForm:
     release_nodes: ReleaseNodes | None = None
     """How nodes are released from unbound placeholders; None for bound ones."""
 
-    def document(self) -> dict[str, str]:
+    def status(self) -> StatusHold:
         """Return it as it stands in the status."""
-        retry = {} if self.retry_at is None else {"retryTime": rfc3339(self.retry_at)}
-        release = {} if self.release_nodes is None else {"releaseNodes": str(self.release_nodes)}
-        return {
-            "form": str(self.hold),
-            "since": rfc3339(self.since),
-            "reason": self.reason,
-            "message": self.why[:MAX_MESSAGE],
-            **retry,
-            **release,
-        }
+        return StatusHold(
+            form=str(self.hold),
+            since=rfc3339(self.since),
+            reason=self.reason,
+            message=self.why[:MAX_MESSAGE],
+            retry_time=None if self.retry_at is None else rfc3339(self.retry_at),
+            release_nodes=None if self.release_nodes is None else str(self.release_nodes),
+        )
 
 
 @dataclass(frozen=True, slots=True)

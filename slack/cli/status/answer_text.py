@@ -9,8 +9,8 @@ from slack.cli.terminal.counts import count_text
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from slack.documents.slack_policy_status import SlackPolicyStatus, StatusShape, StatusSurplus, StatusWorkloadStarts
     from slack.health.answer import Health, HealthFinding, PolicyHealth
-    from slack.health.observation import ObservedShape, ObservedStatus, ObservedSurplus, ObservedWorkloadStarts
 
 _WORKLOADS_SHOWN = 3
 _NODES_SHOWN = 4
@@ -103,7 +103,7 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool, headers: bool
         return
     if status.conditions:
         _figures(out, policy, wide=wide)
-    shapes = [shape for shape in status.shapes if shape.count or shape.replicas or shape.bound]
+    shapes = [shape for shape in status.shapes or () if shape.count or shape.replicas or shape.bound]
     if shapes:
         _shapes(out, shapes, policy, wide=wide, headers=headers)
     if wide and status.uncovered:
@@ -120,56 +120,58 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool, headers: bool
 
 def _figures(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
     """Print what is held, what it costs, and why it is this much."""
-    status, summary = policy.status, policy.status.summary
-    rate = f"{summary['rate']} on {count_text(status.nodes, 'node')}" if summary.get("rate") else ""
-    out.print(
-        f"  slack     {summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
-        f"{'; ' + rate if rate else ''}",
-        markup=False,
-        soft_wrap=True,
-    )
-    if status.surplus.text:
+    status = policy.status
+    rate = status.summary.rate if status.summary is not None else None
+    of_nodes = f"; {rate} on {count_text(status.nodes or 0, 'node')}" if rate else ""
+    out.print(f"  slack     {_room(status)}{of_nodes}", markup=False, soft_wrap=True)
+    if status.surplus is not None:
         out.print(f"  surplus   {_surplus(status.surplus)}", markup=False, soft_wrap=True)
     out.print(f"  pods      {_placeholders(policy)}")
-    if status.hold.form:
+    if status.hold is not None and status.hold.form:
         since = f" since {status.hold.since}" if status.hold.since else ""
         out.print(f"  hold      {status.hold.form}{since}: {status.hold.message}", markup=False, soft_wrap=True)
     if status.limit and not any(status.limit in finding.text for finding in policy.findings):
         out.print(f"  limit     {status.limit}", markup=False, soft_wrap=True)
     _starts(out, status, wide=wide)
-    if status.cost.text:
+    if status.cost is not None:
         out.print(f"  costs     {status.cost.text}", markup=False, soft_wrap=True)
-    if status.spared.pods:
+    if status.spared is not None and status.spared.pods:
         out.print(f"  spared    {status.spared.text}", markup=False, soft_wrap=True)
-    if status.objective.why:
+    if status.objective is not None:
         out.print(f"  why       {status.objective.why}", markup=False, soft_wrap=True)
-    if status.displaced.total:
+    if status.displaced is not None and status.displaced.total:
         since = f" since {status.displaced.since}" if status.displaced.since else ""
         out.print(f"  displaced {count_text(status.displaced.total, 'placeholder')}{since}")
     if wide:
         out.print(
-            f"  burst     {count_text(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
+            f"  burst     {count_text(status.burst or 0, 'placeholder')} at once, {status.sustained or '?'} for long",
             markup=False,
         )
 
 
-def _starts(out: "Console", status: "ObservedStatus", *, wide: bool) -> None:
+def _room(status: "SlackPolicyStatus") -> str:
+    """Say how much of the wanted capacity is there, cpu/memory."""
+    reserved, desired = (None, None) if status.summary is None else (status.summary.reserved, status.summary.desired)
+    return f"{reserved or '?'} there of {desired or '?'} wanted (cpu/memory)"
+
+
+def _starts(out: "Console", status: "SlackPolicyStatus", *, wide: bool) -> None:
     """Print how quickly pods had a node, and how quickly they were Ready."""
     started = f"{status.instant_start} of real pods had a node within 2 s" if status.instant_start else "none seen yet"
     out.print(f"  starts    {started}")
-    if not status.time_to_ready.text:
+    if status.time_to_ready is None:
         return
     out.print(f"  to ready  {status.time_to_ready.text}", markup=False, soft_wrap=True)
-    for slow in status.time_to_ready.workloads if wide else ():
+    for slow in (status.time_to_ready.workloads or ()) if wide else ():
         out.print(f"            {_slow_workload(slow)}", markup=False, soft_wrap=True)
 
 
-def _slow_workload(slow: "ObservedWorkloadStarts") -> str:
+def _slow_workload(slow: "StatusWorkloadStarts") -> str:
     """Say how far the pods of a workload were when, on average."""
     stages = (("bound", slow.bound), ("image there", slow.image), ("started", slow.started), ("Ready", slow.ready))
     reached = ", ".join(f"{name} after {after}" for name, after in stages if after)
     pulled = f"; pulled {slow.pulled}" if slow.pulled else ""
-    return f"{slow.workload}: {reached} (p99 {slow.p99}, {count_text(slow.pods, 'pod')}){pulled}"
+    return f"{slow.workload}: {reached} (p99 {slow.p99}, {count_text(slow.pods or 0, 'pod')}){pulled}"
 
 
 def _not_known(out: "Console", policy: "PolicyHealth") -> None:
@@ -177,9 +179,7 @@ def _not_known(out: "Console", policy: "PolicyHealth") -> None:
     if policy.now is not None:
         out.print(f"  now       {_now(policy, *policy.now)}, as the pods say")
     if policy.said_last is not None:
-        summary = policy.status.summary
-        room = f"{summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
-        said = f"{policy.said_last}; {room}, {_placeholders(policy)}"
+        said = f"{policy.said_last}; {_room(policy.status)}, {_placeholders(policy)}"
         out.print(f"  said last {said}", style="dim", markup=False, soft_wrap=True)
     for finding in policy.findings:
         out.print(f"  {finding.text}", style="dim", markup=False, soft_wrap=True)
@@ -193,15 +193,15 @@ def _placeholders(policy: "PolicyHealth") -> str:
     return f"{count_text(policy.bound, 'placeholder')} with capacity{lacking}; unbound ones are Pending on purpose"
 
 
-def _surplus(surplus: "ObservedSurplus") -> str:
+def _surplus(surplus: "StatusSurplus") -> str:
     """Return what is held beyond the plan, with the time that is left until it is removed."""
     from slack.health.ages import duration
 
-    try:
-        left = datetime.fromisoformat(surplus.removal_time).timestamp() - time.time()
-    except ValueError:
-        return surplus.text
-    return f"{surplus.text} (in {duration(left)})" if left > 0 else surplus.text
+    text = surplus.text or ""
+    if surplus.removal_time is None:
+        return text
+    left = datetime.fromisoformat(surplus.removal_time).timestamp() - time.time()
+    return f"{text} (in {duration(left)})" if left > 0 else text
 
 
 def _now(policy: "PolicyHealth", on_nodes: int, waiting: int) -> str:
@@ -232,9 +232,7 @@ def _finding(out: "Console", finding: "HealthFinding", *, indent: str) -> None:
         out.print(f"{indent}  -> {finding.advice}", markup=False, soft_wrap=True)
 
 
-def _shapes(
-    out: "Console", shapes: "list[ObservedShape]", policy: "PolicyHealth", *, wide: bool, headers: bool
-) -> None:
+def _shapes(out: "Console", shapes: "list[StatusShape]", policy: "PolicyHealth", *, wide: bool, headers: bool) -> None:
     from rich.table import Table
 
     from slack.cli.terminal.console import print_table
@@ -252,11 +250,11 @@ def _shapes(
         nodes = policy.nodes_of_shape.get(shape.name, {})
         row = [
             f"  {shape.name}",
-            shape.role,
-            ", ".join(f"{amount} {name}" for name, amount in shape.requests.items()),
-            str(shape.bound),
-            str(shape.replicas),
-            _some(shape.workloads, _WORKLOADS_SHOWN),
+            shape.role or "",
+            ", ".join(f"{amount} {name}" for name, amount in (shape.requests or {}).items()),
+            str(shape.bound or 0),
+            str(shape.replicas or 0),
+            _some(shape.for_ or [], _WORKLOADS_SHOWN),
         ]
         if wide:
             counted = [f"{name} x{count}" if count > 1 else name for name, count in sorted(nodes.items())]

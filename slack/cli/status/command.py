@@ -126,8 +126,6 @@ def _print(shown: "Health", output: Output) -> None:
 
 def document(shown: "Health") -> dict[str, Any]:
     """Return the answer for machines: the same for people's eyes and for `jq`."""
-    import msgspec
-
     return {
         "apiVersion": API_VERSION,
         "kind": "Status",
@@ -154,12 +152,12 @@ def document(shown: "Health") -> dict[str, Any]:
                     "words": policy.state.words,
                     "remedy": policy.state.remedy,
                 },
-                "limit": policy.status.limit,
+                "limit": policy.status.limit or "",
                 "bound": policy.bound,
                 "pending": policy.pending,
                 "nodes": {shape: dict(nodes) for shape, nodes in policy.nodes_of_shape.items()},
                 "findings": [_finding_document(finding) for finding in policy.findings],
-                "status": msgspec.to_builtins(policy.status),
+                "status": policy.status.document(),
             }
             for policy in shown.policies
         ],

@@ -6,10 +6,13 @@ that an operator's flag or a later version can still change them. What neither c
 zone) the operator says in status.
 """
 
+from typing import Final
+
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.image_names import IMAGE_NAME, NO_IMAGE
 from slack.cluster.labels import API_VERSION, SLACK_POLICIES
 from slack.cluster.rates import NEEDS_CEILING
+from slack.documents.slack_policy_status import SlackPolicyStatus
 from slack.planner.policy.placeholders import (
     ANNOTATION_TAKEN,
     ANNOTATIONS_NOT_TAKEN,
@@ -21,8 +24,9 @@ from slack.planner.policy.placeholders import (
 )
 from slack.planner.policy.scale import scale_paths
 from slack.planner.policy.spec import KIND, NO_CHANGE, NO_SCHEDULER, ONE_NUMBER, ONE_THRESHOLD, PolicySpec
-from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.planner.policy.warm import NO_BYTES, NO_IMAGES
+from slack.schema.status_fields import column
+from slack.schema.status_struct import status_schema
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
 PLURAL = SLACK_POLICIES
@@ -136,6 +140,42 @@ _RULES: Rules = {
     ),
 }
 """By model: the rule and what is said when it does not hold (the model validators' own words)."""
+
+
+# Until the operator has looked, tools that go by kstatus would take a new policy for done.
+STATUS_SCHEMA: Final[Schema] = status_schema(SlackPolicyStatus) | {"default": {"observedGeneration": -1}}
+PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
+    column("READY", '.status.conditions[?(@.type=="Ready")].status', "Accepted and acted upon."),
+    column(
+        "SLACK", ".status.summary.state", "How the slack is: Reserved, Refilling, CeilingReached, or all that is wrong."
+    ),
+    column("RATE", ".status.summary.rate", "The rate in force, after ladder and schedule; or the objective."),
+    column("DESIRED", ".status.summary.desired", "Extra capacity wanted, cpu/memory."),
+    column("RESERVED", ".status.summary.reserved", "Extra capacity that is there, cpu/memory."),
+    column("PENDING", ".status.pending", "Placeholders that lack capacity: a node is to come.", kind="integer"),
+    column("INSTANT", ".status.instantStart", "Share of real pods that had a node within 2 s."),
+    column("TO-READY", ".status.timeToReady.summary", "From creation to Ready: p50 and p99."),
+    column(
+        "OBSERVED",
+        ".status.observedTime",
+        "How old the status is: more than 15 minutes means that no operator keeps it up.",
+        kind="date",
+    ),
+    column("HOLD", ".status.hold.form", "Bound: placeholders run. Unbound: the capacity stays free.", wide=True),
+    column("NODES", ".status.nodes", "Nodes of the policy that can take placeholders.", kind="integer", wide=True),
+    column("COVERED", '.status.conditions[?(@.type=="Covered")].status', "Enough pods fit one placeholder.", wide=True),
+    column("BURST", ".status.burst", "Placeholders that one burst can take.", kind="integer", wide=True),
+    column("DISPLACED", ".status.displaced.total", "Placeholders that pods pushed out.", kind="integer", wide=True),
+    column(
+        "SATISFIED",
+        '.status.conditions[?(@.type=="SlackSatisfied")].status',
+        "All wanted room is there; False during a refill too.",
+        wide=True,
+    ),
+    column("LIMIT", ".status.limit", "The ceiling or floor that binds.", wide=True),
+    column("REMEDY", ".status.summary.remedy", "What to do about the state.", wide=True),
+)
+"""AGE, from the metadata, is added by the CRD."""
 
 
 def crd() -> Schema:

@@ -15,8 +15,7 @@ from slack.cluster import wire
 from slack.cluster.hold import Hold
 from slack.kube.errors import ApiError
 from slack.kube.watch import EventType
-from slack.planner.policy.crd import crd
-from slack.planner.policy.status_schema import STATUS_SCHEMA
+from slack.planner.policy.crd import STATUS_SCHEMA, crd
 from slack_operator.placeholders.view.sinks import EventSink
 from tests.operator.fakes import NAMESPACE, Json, World, daemon, policy
 

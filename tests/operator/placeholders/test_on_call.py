@@ -12,7 +12,7 @@ from slack.health.answer import Health
 from slack.health.observation import ObservedPlaceholder, StatusObservation
 from slack.health.reasons import advice_on
 from slack.health.verdict import assess
-from slack.planner.policy.status_schema import PRINTER_COLUMNS
+from slack.planner.policy.crd import PRINTER_COLUMNS
 from slack.process.reasons import Level
 from slack_operator.web.documents import PageDocument
 from slack_operator.web.page_state import About, PageState

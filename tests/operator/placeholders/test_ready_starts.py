@@ -145,15 +145,16 @@ def ready(number: int, seconds: float = 1.0, node: str = "n1") -> ReadyStart:
 
 def test_a_policy_shows_its_percentiles_and_slowest_workloads() -> None:
     times = TimesToReady()
-    assert times.document("web") is None
+    assert times.status("web") is None
     counted = times.add([ready(1), ready(2, 60.0), ready(3, node="strange")], {"n1": "web"})
     assert len(counted) == 2
-    found = times.document("web")
+    found = times.status("web")
     assert found is not None
-    assert (found["pods"], found["workloads"][0]["workload"]) == (2, "shop/deploy/w2")
-    assert found["summary"] == f"{found['p50']}/{found['p99']}"
+    assert found.workloads is not None
+    assert (found.pods, found.workloads[0].workload) == (2, "shop/deploy/w2")
+    assert found.summary == f"{found.p50}/{found.p99}"
     times.keep_only(())
-    assert times.document("web") is None
+    assert times.status("web") is None
 
 
 def test_workloads_that_started_long_ago_are_forgotten_for_newer_ones() -> None:

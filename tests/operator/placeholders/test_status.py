@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from slack.cluster.quantity import WrittenQuantity, cpu_millis, format_rounded
+from slack.documents.slack_policy_status import StatusHold, StatusTimeToReady, StatusWorkloadStarts
 from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import Binding, ConditionType
 from slack.planner.model.surplus import Surplus
 from slack.planner.model.wanted_by import Source, WantedByField
 from slack.planner.objective.amount import SizingReason
-from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
+from slack.planner.policy.crd import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.schema.conditions import StatusCondition, is_trouble
 from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.placeholders.report.status import (
@@ -23,7 +24,7 @@ from slack_operator.placeholders.report.status import (
     PolicyObservation,
     StatusBoard,
     rate_text,
-    spared_document,
+    spared_status,
     status_of,
     with_state,
     with_update_times,
@@ -34,24 +35,19 @@ from tests.operator.fakes import NAMESPACE, World, policy
 from tests.planner.objects.test_decide import policy_plan, shape_plan
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
-HOLD = {
-    "form": "Bound",
-    "since": EARLIER,
-    "reason": "NoAnswer",
-    "message": "no Event",
-    "retryTime": EARLIER,
-    "releaseNodes": "Off",
-}
+HOLD = StatusHold(
+    form="Bound", since=EARLIER, reason="NoAnswer", message="no Event", retry_time=EARLIER, release_nodes="Off"
+)
 HOUR_SECONDS = 3600.0
 READY = StatusCondition(ConditionType.READY, True, "Fine", "all is well")
-TO_READY = {
-    "pods": 40,
-    "p50": "3.1s",
-    "p99": "41s",
-    "summary": "3.1s/41s",
-    "text": "p50 3.1 s, p99 41 s",
-    "workloads": [{"workload": "shop/deploy/api", "pods": 40, "bound": "0.1s", "ready": "3.1s", "p99": "41s"}],
-}
+TO_READY = StatusTimeToReady(
+    pods=40,
+    p50="3.1s",
+    p99="41s",
+    summary="3.1s/41s",
+    text="p50 3.1 s, p99 41 s",
+    workloads=[StatusWorkloadStarts(workload="shop/deploy/api", pods=40, bound="0.1s", ready="3.1s", p99="41s")],
+)
 
 
 @run_for_each(
@@ -102,7 +98,7 @@ def check(schema: dict[str, Any], value: Any, path: str = "status") -> None:
 
 def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     spared = SavedWait(120, 112.0)
-    observed = PolicyObservation(1, 1, 3, EARLIER, "98%", (READY,), spared_document(spared), HOLD, TO_READY)
+    observed = PolicyObservation(1, 1, 3, EARLIER, "98%", (READY,), spared_status(spared, {}), HOLD, TO_READY)
     why = SizingReason(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
     binding = (Binding("cpu", WrittenQuantity(2000, "2000m"), 6000),)
     plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)

@@ -241,8 +241,8 @@ class Publisher:
                 displaced=sum(causes.values()),
                 instant_start=self._ratio.text(name),
                 spared=saved,
-                hold=None if form is None else form.document(),
-                time_to_ready=self._times_to_ready.document(name),
+                hold=None if form is None else form.status(),
+                time_to_ready=self._times_to_ready.status(name),
             )
             if form is not None:
                 self._metrics.show_hold(name, str(form.hold), form.reason)

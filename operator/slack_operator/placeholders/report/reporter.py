@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from slack.cluster import wire
 from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.labels import API_VERSION
 from slack.cluster.snapshot import Placeholder
+from slack.documents.slack_policy_status import StatusHold, StatusTimeToReady
 from slack.health.reasons import (
     FORM_CHANGED,
     OWNERSHIP_TAKEN_BACK,
@@ -51,7 +54,7 @@ from slack_operator.placeholders.report.status import (
     PolicyObservation,
     StatusBoard,
     condition_of,
-    spared_document,
+    spared_status,
     status_of,
     with_state,
     with_update_times,
@@ -140,8 +143,8 @@ class Reporter:
         displaced: int,
         instant_start: str | None,
         spared: SavedWait | None = None,
-        hold: Mapping[str, str] | None = None,
-        time_to_ready: Mapping[str, Any] | None = None,
+        hold: StatusHold | None = None,
+        time_to_ready: StatusTimeToReady | None = None,
     ) -> None:
         """Report on a policy that was planned.
 
@@ -152,7 +155,7 @@ class Reporter:
             displaced: how many of its placeholders this process has seen displaced.
             instant_start: the text for status, None before the first start.
             spared: what its slack spared on the last day, None before the first start.
-            hold: the form of its placeholders as it stands in the status, None where nobody decides it.
+            hold: the form of its placeholders, None where nobody decides it.
             time_to_ready: how long pods take until they are Ready, None before the first.
         """
         now = rfc3339(self._wall())
@@ -177,9 +180,9 @@ class Reporter:
             since,
             instant_start or previous.get("instantStart"),
             (*extra, *over),
-            spared_document(spared) or previous.get("spared"),
+            spared_status(spared, previous),
             hold,
-            time_to_ready or previous.get("timeToReady"),
+            time_to_ready or msgspec.convert(previous.get("timeToReady"), StatusTimeToReady | None),
         )
         self._offer(entry, status_of(plan, observed, previous, now), previous)
         self._tell_cut(entry.name, plan.cut)

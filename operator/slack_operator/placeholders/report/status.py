@@ -14,14 +14,31 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY, IntArray
+from slack.documents.slack_policy_status import (
+    SlackPolicyStatus,
+    StatusCost,
+    StatusCut,
+    StatusDisplaced,
+    StatusHold,
+    StatusObjective,
+    StatusShape,
+    StatusSpared,
+    StatusSummary,
+    StatusSurplus,
+    StatusTimeToReady,
+    StatusUncovered,
+)
 from slack.health.reasons import REFILL_LASTS, REFILLING
 from slack.health.states import slack_state
 from slack.planner.model.cost import PlanCost, figure
-from slack.planner.model.result import ConditionType, PolicyPlan
+from slack.planner.model.result import ConditionType, PolicyPlan, ShapePlan
 from slack.planner.model.surplus import Surplus
 from slack.planner.model.wanted_by import Source
+from slack.planner.objective.amount import SizingReason
 from slack.planner.objective.why_text import why_text
 from slack.planner.policy.scale import selector_of
 from slack.schema.conditions import StatusCondition, is_trouble
@@ -66,36 +83,33 @@ class PolicyObservation:
     instant_start: str | None
     extra: tuple[StatusCondition, ...] = ()
     """Conditions of the operator's own; one that replaces a condition of the plan has its type."""
-    spared: Mapping[str, Any] | None = None
-    """What slack spared on the last day, as it stands in the status."""
-    hold: Mapping[str, str] | None = None
-    """The form of the placeholders, as it stands in the status."""
-    time_to_ready: Mapping[str, Any] | None = None
-    """How long real pods take until they are Ready, as it stands in the status."""
+    spared: StatusSpared | None = None
+    hold: StatusHold | None = None
+    time_to_ready: StatusTimeToReady | None = None
 
 
-def cost_document(cost: PlanCost, planned: PlanCost | None) -> dict[str, Any]:
-    """Return what is held now costs, as it stands in the status; figures have three digits, so that few writes say it.
+def cost_status(cost: PlanCost, planned: PlanCost | None) -> StatusCost:
+    """Return what is held now costs; figures have three digits, so that few writes say it.
 
     Args:
         cost: of the placeholders whose capacity is on a node, as the metric has it.
         planned: of all of them, which the text adds where that differs.
     """
     now, then = str(cost), "" if planned is None else str(planned)
-    money = {"currency": cost.currency} if cost.per_hour is not None and cost.currency else {}
-    if cost.per_hour is not None and cost.per_month is not None:
-        money |= {"perHour": figure(cost.per_hour), "perMonth": figure(cost.per_month)}
-    return {
-        "nodeHoursPerHour": figure(cost.nodes),
-        "nodeHoursPerMonth": figure(cost.nodes_per_month),
-        **money,
-        **({"unpricedNodes": cost.unpriced_nodes} if cost.unpriced_nodes else {}),
-        "text": now if then in ("", now) else f"{now} now; {then} as planned",
-    }
+    priced = cost.per_hour is not None and cost.per_month is not None
+    return StatusCost(
+        node_hours_per_hour=figure(cost.nodes),
+        node_hours_per_month=figure(cost.nodes_per_month),
+        currency=(cost.currency or None) if cost.per_hour is not None else None,
+        per_hour=figure(cost.per_hour) if priced and cost.per_hour is not None else None,
+        per_month=figure(cost.per_month) if priced and cost.per_month is not None else None,
+        unpriced_nodes=cost.unpriced_nodes or None,
+        text=now if then in ("", now) else f"{now} now; {then} as planned",
+    )
 
 
-def surplus_document(surplus: Surplus, resources: Sequence[str], now: str) -> dict[str, Any]:
-    """Return what is held beyond the plan as it stands in the status.
+def surplus_status(surplus: Surplus, resources: Sequence[str], now: str) -> StatusSurplus:
+    """Return what is held beyond the plan.
 
     Args:
         surplus: what is held.
@@ -104,18 +118,18 @@ def surplus_document(surplus: Surplus, resources: Sequence[str], now: str) -> di
     """
     amounts = zip(resources, surplus.amount, strict=True)
     due = surplus.removal_seconds
-    return {
-        "amounts": {name: format_rounded(name, int(value)) for name, value in amounts if value},
-        **({} if due is None else {"removalTime": rfc3339(due)}),
-        "text": surplus.text(resources, datetime.fromisoformat(now).timestamp()),
-    }
+    return StatusSurplus(
+        amounts={name: format_rounded(name, int(value)) for name, value in amounts if value},
+        removal_time=None if due is None else rfc3339(due),
+        text=surplus.text(resources, datetime.fromisoformat(now).timestamp()),
+    )
 
 
-def spared_document(spared: SavedWait | None) -> dict[str, Any] | None:
-    """Return what was spared as it stands in the status; None before the first start."""
+def spared_status(spared: SavedWait | None, previous: Status) -> StatusSpared | None:
+    """Return what was spared; before anything was since the start, what the status that is there says."""
     if spared is None:
-        return None
-    return {"pods": spared.pods, "seconds": round(spared.total_seconds), "text": str(spared)}
+        return msgspec.convert(previous.get("spared"), StatusSpared | None)
+    return StatusSpared(pods=spared.pods, seconds=round(spared.total_seconds), text=str(spared))
 
 
 def quantities(vector: IntArray, resources: Iterable[str]) -> dict[str, str]:
@@ -143,71 +157,57 @@ def status_of(plan: PolicyPlan, observed: PolicyObservation, previous: Status, n
     """
     replaced = {str(condition.type) for condition in observed.extra}
     planned = [condition for condition in plan.conditions if str(condition.type) not in replaced]
-    status: dict[str, Any] = {
-        "observedGeneration": observed.generation,
-        "summary": {
-            "rate": rate_text(plan),
-            "desired": pair(plan.desired),
-            "reserved": pair(plan.reserved),
-        },
-        "nodes": plan.nodes,
-        "rate": f"{plan.rate:g}",
-        "base": quantities(plan.base, plan.resources),
-        "desired": quantities(plan.desired, plan.resources),
-        **({"limit": ", ".join(map(str, plan.limits))} if plan.limits else {}),
-        "planned": quantities(plan.planned, plan.resources),
-        "reserved": quantities(plan.reserved, plan.resources),
-        "pending": plan.pending,
-        "selector": selector_of(plan.policy),
-        "displaced": {"total": observed.displaced_total, "since": observed.displaced_since},
-        "shapes": _shapes(plan),
-        "uncovered": [{"pod": pod.pod, "reason": pod.reason} for pod in plan.uncovered[:MAX_UNCOVERED]],
-        "cut": [
-            {"workload": str(cut), "asked": cut.asked, "granted": cut.granted, "reason": cut.reason}
+    resources = plan.resources
+    status = SlackPolicyStatus(
+        observed_generation=observed.generation,
+        summary=StatusSummary(rate=rate_text(plan), desired=pair(plan.desired), reserved=pair(plan.reserved)),
+        nodes=plan.nodes,
+        rate=f"{plan.rate:g}",
+        base=quantities(plan.base, resources),
+        desired=quantities(plan.desired, resources),
+        limit=", ".join(map(str, plan.limits)) or None,
+        planned=quantities(plan.planned, resources),
+        reserved=quantities(plan.reserved, resources),
+        buffered=None if plan.buffered is None else quantities(plan.buffered, resources),
+        surplus=None if plan.surplus is None else surplus_status(plan.surplus, resources, now),
+        pending=plan.pending,
+        displaced=StatusDisplaced(total=observed.displaced_total, since=observed.displaced_since),
+        replicas=plan.replicas,
+        selector=selector_of(plan.policy),
+        shapes=[_shape(shape) for shape in plan.shapes[:MAX_SHAPES]],
+        uncovered=[StatusUncovered(pod=pod.pod, reason=pod.reason) for pod in plan.uncovered[:MAX_UNCOVERED]],
+        cut=[
+            StatusCut(workload=str(cut), asked=cut.asked, granted=cut.granted, reason=cut.reason)
             for cut in plan.cut[:MAX_CUT]
         ],
-        "burst": plan.burst_chunks,
-        "sustained": f"{plan.sustained_chunks_per_minute:.3g}/min",
+        objective=None if plan.why is None else objective_status(plan.why, plan.desired),
+        cost=None if plan.reserved_cost is None else cost_status(plan.reserved_cost, plan.cost),
+        hold=observed.hold,
+        spared=observed.spared,
+        burst=plan.burst_chunks,
+        sustained=f"{plan.sustained_chunks_per_minute:.3g}/min",
+        instant_start=observed.instant_start,
+        time_to_ready=observed.time_to_ready,
+    )
+    return status.document() | {
         "conditions": [
             *lasting(with_times(planned, previous, now, observed.policy_generation), previous, now),
             *with_times(observed.extra, previous, now, observed.generation),
-        ],
+        ]
     }
-    if plan.why is not None:
-        status["objective"] = objective_of(plan)
-    if plan.replicas is not None:
-        status["replicas"] = plan.replicas
-    if observed.instant_start is not None:
-        status["instantStart"] = observed.instant_start
-    if plan.buffered is not None:
-        status["buffered"] = quantities(plan.buffered, plan.resources)
-    if plan.surplus is not None:
-        status["surplus"] = surplus_document(plan.surplus, plan.resources, now)
-    if observed.time_to_ready is not None:
-        status["timeToReady"] = dict(observed.time_to_ready)
-    if plan.reserved_cost is not None:
-        status["cost"] = cost_document(plan.reserved_cost, plan.cost)
-    if observed.spared is not None:
-        status["spared"] = dict(observed.spared)
-    if observed.hold is not None:
-        status["hold"] = dict(observed.hold)
-    return status
 
 
-def _shapes(plan: PolicyPlan) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": shape.shape.name,
-            "role": str(shape.role),
-            "requests": {name: format_quantity(name, amount) for name, amount in shape.shape.requests},
-            "count": shape.count,
-            "replicas": shape.replicas,
-            "bound": shape.bound,
-            "pending": shape.pending,
-            "for": list(shape.workloads[:20]),
-        }
-        for shape in plan.shapes[:MAX_SHAPES]
-    ]
+def _shape(shape: ShapePlan) -> StatusShape:
+    return StatusShape(
+        name=shape.shape.name,
+        role=str(shape.role),
+        requests={name: format_quantity(name, amount) for name, amount in shape.shape.requests},
+        count=shape.count,
+        replicas=shape.replicas,
+        bound=shape.bound,
+        pending=shape.pending,
+        for_=list(shape.workloads[:20]),
+    )
 
 
 def lasting(conditions: Iterable[dict[str, Any]], previous: Status, stamp: str) -> list[dict[str, Any]]:
@@ -296,22 +296,20 @@ def why_of(plan: PolicyPlan) -> str | None:
     return None if plan.why is None else why_text(plan.why, pair(plan.desired))
 
 
-def objective_of(plan: PolicyPlan) -> dict[str, Any]:
+def objective_status(why: SizingReason, desired: IntArray) -> StatusObjective:
     """Return what an objective's amount follows from; figures are rounded, so that few writes say the same."""
-    why = plan.why
-    assert why is not None
     reached = why.share_today
-    return {
-        "instantStart": f"{why.objective * 100:.4g}%",
-        **({} if reached is None else {"reached": f"{math.floor(reached * 1000) / 10:g}%"}),
-        "started": why.started_today,
-        "late": why.late_today,
-        **({"quantile": f"{why.quantile * 100:.3g}%"} if why.known else {}),
-        "window": f"{round(why.window_seconds / 5) * 5}s",
-        "pattern": why.pattern,
-        **({} if why.price_per_hour is None else {"pricePerHour": f"{why.price_per_hour:.3g}"}),
-        "why": why_text(why, pair(plan.desired)),
-    }
+    return StatusObjective(
+        instant_start=f"{why.objective * 100:.4g}%",
+        reached=None if reached is None else f"{math.floor(reached * 1000) / 10:g}%",
+        started=why.started_today,
+        late=why.late_today,
+        quantile=f"{why.quantile * 100:.3g}%" if why.known else None,
+        window=f"{round(why.window_seconds / 5) * 5}s",
+        pattern=why.pattern,
+        price_per_hour=None if why.price_per_hour is None else f"{why.price_per_hour:.3g}",
+        why=why_text(why, pair(desired)),
+    )
 
 
 @dataclass(slots=True)

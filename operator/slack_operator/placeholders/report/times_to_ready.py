@@ -5,10 +5,10 @@ started last are kept.
 """
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
 
 from slack.cluster.snapshot import Workload
 from slack.cluster.start_sketch import ReadyFigures, ReadySketch, bytes_text, seconds_text
+from slack.documents.slack_policy_status import StatusTimeToReady, StatusWorkloadStarts
 from slack_operator.placeholders.view.ready_starts import ReadyStart
 
 MAX_WORKLOADS = 1000
@@ -67,35 +67,33 @@ class TimesToReady:
         ]
         return sorted(found, key=lambda pair: (-pair[1].ready_p99_seconds, str(pair[0])))[:most]
 
-    def document(self, policy: str) -> dict[str, Any] | None:
+    def status(self, policy: str) -> StatusTimeToReady | None:
         """Return what stands in the status of a policy; None before the first pod."""
         figures = self.of(policy)
         if figures is None:
             return None
         p50, p99 = _short(figures.ready_p50_seconds), _short(figures.ready_p99_seconds)
-        return {
-            "pods": figures.pods,
-            "p50": p50,
-            "p99": p99,
-            "summary": f"{p50}/{p99}",
-            "text": str(figures),
-            "workloads": [_workload_document(workload, own) for workload, own in self.slowest(policy)],
-        }
+        return StatusTimeToReady(
+            pods=figures.pods,
+            p50=p50,
+            p99=p99,
+            summary=f"{p50}/{p99}",
+            text=str(figures),
+            workloads=[_workload_starts(workload, own) for workload, own in self.slowest(policy)],
+        )
 
 
-def _workload_document(workload: Workload, figures: ReadyFigures) -> dict[str, Any]:
-    image = {} if figures.image_seconds is None else {"image": _short(figures.image_seconds)}
-    pulled = {"pulled": bytes_text(figures.pulled_bytes)} if figures.pulled_bytes else {}
-    return {
-        "workload": str(workload),
-        "pods": figures.pods,
-        "bound": _short(figures.bound_seconds),
-        **image,
-        "started": _short(figures.started_seconds),
-        "ready": _short(figures.ready_seconds),
-        "p99": _short(figures.ready_p99_seconds),
-        **pulled,
-    }
+def _workload_starts(workload: Workload, figures: ReadyFigures) -> StatusWorkloadStarts:
+    return StatusWorkloadStarts(
+        workload=str(workload),
+        pods=figures.pods,
+        bound=_short(figures.bound_seconds),
+        image=None if figures.image_seconds is None else _short(figures.image_seconds),
+        started=_short(figures.started_seconds),
+        ready=_short(figures.ready_seconds),
+        p99=_short(figures.ready_p99_seconds),
+        pulled=bytes_text(figures.pulled_bytes) if figures.pulled_bytes else None,
+    )
 
 
 def _short(seconds: float) -> str:
