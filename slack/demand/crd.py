@@ -18,8 +18,10 @@ from slack.demand.policy import (
     ActivationQuotaSpec,
     out_of_bounds,
 )
-from slack.demand.status_schema import POOL_COLUMNS, POOL_STATUS, QUOTA_COLUMNS, QUOTA_STATUS
-from slack.schema.structural import QUANTITY, Rules, Schema, custom_resource, structural
+from slack.documents.activation_status import ActivationPoolStatus, ActivationQuotaStatus
+from slack.schema.status_fields import column
+from slack.schema.status_struct import status_schema
+from slack.schema.structural import AGE, QUANTITY, Rules, Schema, custom_resource, structural
 
 GROUP, _, VERSION = API_VERSION.partition("/")
 POOL_PLURAL: Final = "activationpools"
@@ -119,6 +121,30 @@ _RULES: Rules = {
         ),
     ),
 }
+
+
+def _integer(name: str, path: str, description: str, **more: Any) -> Schema:
+    return column(name, path, description, kind="integer", **more)
+
+
+POOL_COLUMNS: Final[tuple[Schema, ...]] = (
+    _integer("WANTED", ".status.demand.wanted", "Containers that it needs."),
+    _integer("READY", ".status.containers.ready", "Containers that are ready."),
+    _integer("CREATING", ".status.containers.creating", "Containers that are being created."),
+    _integer("LAG", ".status.lag.queued", "Messages that wait."),
+    _integer("UNMET", ".status.demand.unmet", "Containers that no node has room for."),
+    column("THROTTLED", ".status.throttled", "Whether new messages are refused.", kind="boolean"),
+    column("REASON", '.status.conditions[?(@.type=="Ready")].reason', "Why it works, or why not.", wide=True),
+    column("QUEUE", ".status.queue", "Where its messages go.", wide=True),
+    AGE,
+)
+QUOTA_COLUMNS: Final[tuple[Schema, ...]] = (
+    _integer("CONTAINERS", ".spec.maxContainers", "Containers that the namespace may have."),
+    _integer("USED", ".status.used.containers", "Containers that it has."),
+    _integer("POOLS", ".status.pools", "Pools of the namespace."),
+    _integer("THROTTLED", ".status.throttled", "Pools that refuse messages."),
+    AGE,
+)
 _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -178,7 +204,7 @@ def pool_crd() -> Schema:
         plural=POOL_PLURAL,
         short_names=("actpool",),
         columns=POOL_COLUMNS,
-        schema=_whole(POOL_KIND, described, _with_template(spec), POOL_STATUS, rules),
+        schema=_whole(POOL_KIND, described, _with_template(spec), status_schema(ActivationPoolStatus), rules),
         scope="Namespaced",
         scale=scale,
     )
@@ -195,7 +221,7 @@ def quota_crd() -> Schema:
         plural=QUOTA_PLURAL,
         short_names=("actquota",),
         columns=QUOTA_COLUMNS,
-        schema=_whole(QUOTA_KIND, described, spec, QUOTA_STATUS, []),
+        schema=_whole(QUOTA_KIND, described, spec, status_schema(ActivationQuotaStatus), []),
         scope="Namespaced",
     )
 

@@ -18,6 +18,10 @@ _KEPT: Final = ("type", "format", "minimum", "maximum", "maxLength", "enum", "ma
 _KEPT_BEHIND: Final = ("required", "maxProperties")
 
 
+Number = int | float
+"""A number that stays whole where it was written whole."""
+
+
 class StatusPart(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """A status, or an object within one."""
 
@@ -82,8 +86,8 @@ def status_schema(kind: type[StatusPart]) -> Schema:
 def _node(node: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]]) -> Schema:
     """Return a node without references and without null."""
     if "anyOf" in node:
-        (only,) = (choice for choice in node["anyOf"] if choice.get("type") != "null")
-        node = {**only, **node}
+        # the last: of a number, which may be whole, the wider of both
+        node = {**[choice for choice in node["anyOf"] if choice.get("type") != "null"][-1], **node}
     if "$ref" in node:
         node = {**definitions[str(node["$ref"]).rpartition("/")[2]], **node}
     result: Schema = {name: node[name] for name in _KEPT if name in node}

@@ -19,6 +19,17 @@ from slack.demand.model import (
     Refusal,
 )
 from slack.demand.policy import ActivationPool
+from slack.documents.activation_status import (
+    ActivationPoolStatus,
+    ActivationQuotaStatus,
+    PoolContainersStatus,
+    PoolDecisionStatus,
+    PoolDemandStatus,
+    PoolLagStatus,
+    PoolRateStatus,
+    PoolThrottleStatus,
+    QuotaUseStatus,
+)
 from slack.schema.conditions import StatusCondition
 from slack_operator.demand.pool_registry import READY
 from slack_operator.demand.tick_state import LastDecision, MessageRates
@@ -72,45 +83,45 @@ def pool_status(observed: PoolObservation, previous: Status, now: str) -> dict[s
     target, verdict, figures = observed.target, observed.verdict, observed.figures
     lag = observed.lag or QueueLag(backlog=0, in_flight=0)
     mean = figures.mean_duration_ms if figures is not None else None
-    status: dict[str, Any] = {
-        "observedGeneration": observed.generation,
-        "replicas": ready + creating,
-        "selector": f"{LABEL_POOL}={observed.pool.name}",
-        "revision": observed.pool.revision,
-        "queue": observed.pool.subject,
-        "containers": {
-            "ready": ready,
-            "creating": creating,
-            "unschedulable": len(unschedulable),
-            "idle": len(idle),
-            "draining": states[ContainerState.DRAINING],
-        },
-        "lag": {
-            "queued": lag.backlog,
-            "inFlight": lag.in_flight,
-            "stale": figures.stale if figures is not None and lag.backlog else 0,
-            "oldestMs": round((lag.oldest_age_seconds or 0.0) * 1000),
-        },
-        "rate": {
-            "arrivals": round(observed.rates.arrivals, 1),
-            "completions": round(observed.rates.completions, 1),
-            **({} if mean is None else {"meanDurationMs": round(mean, 1)}),
-        },
-        "demand": {
-            "wanted": target.wanted,
-            "unmet": target.unmet,
-            "growth": target.growth,
-            "peakIncrement": target.peak_increment,
-            "slackPods": target.slack_pods,
-            "observedAt": now,
-        },
-        "throttled": verdict.reject,
-        "throttle": _throttle(verdict, now),
-        "conditions": with_times(_conditions(observed, unschedulable), previous, now, observed.generation),
+    status = ActivationPoolStatus(
+        observed_generation=observed.generation,
+        replicas=ready + creating,
+        selector=f"{LABEL_POOL}={observed.pool.name}",
+        revision=observed.pool.revision,
+        queue=observed.pool.subject,
+        containers=PoolContainersStatus(
+            ready=ready,
+            creating=creating,
+            unschedulable=len(unschedulable),
+            idle=len(idle),
+            draining=states[ContainerState.DRAINING],
+        ),
+        lag=PoolLagStatus(
+            queued=lag.backlog,
+            in_flight=lag.in_flight,
+            stale=figures.stale if figures is not None and lag.backlog else 0,
+            oldest_ms=round((lag.oldest_age_seconds or 0.0) * 1000),
+        ),
+        rate=PoolRateStatus(
+            arrivals=round(observed.rates.arrivals, 1),
+            completions=round(observed.rates.completions, 1),
+            mean_duration_ms=None if mean is None else round(mean, 1),
+        ),
+        demand=PoolDemandStatus(
+            wanted=target.wanted,
+            unmet=target.unmet,
+            growth=target.growth,
+            peak_increment=target.peak_increment,
+            slack_pods=target.slack_pods,
+            observed_at=now,
+        ),
+        throttled=verdict.reject,
+        throttle=_throttle(verdict, now),
+        decision=None if observed.told is None else _decision(observed.told),
+    )
+    return status.document() | {
+        "conditions": with_times(_conditions(observed, unschedulable), previous, now, observed.generation)
     }
-    if observed.told is not None:
-        status["decision"] = _decision(observed.told)
-    return status
 
 
 def refused_status(refusal: StatusCondition, generation: int, previous: Status, now: str) -> dict[str, Any]:
@@ -120,44 +131,44 @@ def refused_status(refusal: StatusCondition, generation: int, previous: Status, 
     return status | {"throttled": False}
 
 
-def _throttle(verdict: AdmissionVerdict, now: str) -> dict[str, Any]:
+def _throttle(verdict: AdmissionVerdict, now: str) -> PoolThrottleStatus:
     if not verdict.reject:
-        return {"reject": False}
-    told: dict[str, Any] = {
-        "reject": True,
-        "reason": str(verdict.reason or ""),
-        "containers": verdict.containers,
-        "limit": verdict.limit,
-        "lag": verdict.lag,
-        "ratePerSecond": round(verdict.rate_per_second, 1),
-        "speedPerSecond": round(verdict.speed_per_second, 1),
-        "observedAt": now,
-    }
-    return told | ({} if verdict.retry_after_ms is None else {"retryAfterMs": round(verdict.retry_after_ms)})
+        return PoolThrottleStatus(reject=False)
+    return PoolThrottleStatus(
+        reject=True,
+        reason=str(verdict.reason or ""),
+        containers=verdict.containers,
+        limit=verdict.limit,
+        lag=verdict.lag,
+        rate_per_second=round(verdict.rate_per_second, 1),
+        speed_per_second=round(verdict.speed_per_second, 1),
+        retry_after_ms=None if verdict.retry_after_ms is None else round(verdict.retry_after_ms),
+        observed_at=now,
+    )
 
 
-def _decision(told: LastDecision) -> dict[str, Any]:
+def _decision(told: LastDecision) -> PoolDecisionStatus:
     decision, figures = told.decision, told.figures
-    found: dict[str, Any] = {
-        "at": rfc3339(told.at_unix_seconds),
-        "row": decision.row,
-        "add": decision.add,
-        "clippedBy": str(decision.clipped_by) if decision.clipped_by else "",
-        "guard": str(decision.guard) if decision.guard else "",
-        "reason": decision.reason[:1024],
-        "state": str(figures.state),
-        "queued": figures.available,
-        "stale": figures.stale,
-        "inFlight": figures.in_flight,
-        "containers": figures.containers,
-        "creating": figures.creating,
-        "actionLimit": figures.action_limit,
-        "namespaceLimit": figures.namespace_limit,
-        "namespaceContainers": figures.namespace_containers,
-        "namespaceCreating": figures.namespace_creating,
-    }
     mean = figures.mean_duration_ms
-    return {k: v for k, v in found.items() if v != ""} | ({} if mean is None else {"meanDurationMs": round(mean, 1)})
+    return PoolDecisionStatus(
+        at=rfc3339(told.at_unix_seconds),
+        row=decision.row,
+        add=decision.add,
+        clipped_by=str(decision.clipped_by) if decision.clipped_by else None,
+        guard=str(decision.guard) if decision.guard else None,
+        reason=decision.reason[:1024] or None,
+        state=str(figures.state),
+        queued=figures.available,
+        stale=figures.stale,
+        in_flight=figures.in_flight,
+        containers=figures.containers,
+        creating=figures.creating,
+        action_limit=figures.action_limit,
+        namespace_limit=figures.namespace_limit,
+        namespace_containers=figures.namespace_containers,
+        namespace_creating=figures.namespace_creating,
+        mean_duration_ms=None if mean is None else round(mean, 1),
+    )
 
 
 def _conditions(observed: PoolObservation, unschedulable: Sequence[PoolContainer]) -> list[StatusCondition]:
@@ -229,17 +240,17 @@ def quota_status(
         ready = StatusCondition(
             READY, False, "InvalidSpec", "; ".join(problems) + "; the last good one holds, if there was one"
         )
-    return {
-        "observedGeneration": generation,
-        "used": {
-            "containers": len(containers),
-            "cpu": format_cpu(sum(cpu for cpu, _ in requests)),
-            "memory": format_memory(sum(memory for _, memory in requests)),
-        },
-        "pools": len(pools),
-        "throttled": throttled,
-        "conditions": with_times([ready], previous, now, generation),
-    }
+    status = ActivationQuotaStatus(
+        observed_generation=generation,
+        used=QuotaUseStatus(
+            containers=len(containers),
+            cpu=format_cpu(sum(cpu for cpu, _ in requests)),
+            memory=format_memory(sum(memory for _, memory in requests)),
+        ),
+        pools=len(pools),
+        throttled=throttled,
+    )
+    return status.document() | {"conditions": with_times([ready], previous, now, generation)}
 
 
 def _requests(container: PoolContainer, pool: PoolSettings | None) -> tuple[int, int]:

@@ -1,7 +1,5 @@
 """`demand explain`: the last decision about a pool, what it was given, and what kept it from more. Reads only."""
 
-import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,8 +12,22 @@ from slack.cli.terminal.problems import UserError
 from slack.kube.access import ClusterAccess
 
 if TYPE_CHECKING:
-    from slack.cli.demand.pool_view import PoolStatusView
+    from slack.documents.activation_status import ActivationPoolStatus
+    from slack.schema.status_struct import StatusPart
 
+_GIVEN = (
+    "state",
+    "queued",
+    "stale",
+    "inFlight",
+    "containers",
+    "creating",
+    "actionLimit",
+    "namespaceLimit",
+    "namespaceContainers",
+    "namespaceCreating",
+    "meanDurationMs",
+)
 _KINDS = ("", "pool", "pools", "activationpool", "activationpools", "actpool")
 
 
@@ -52,19 +64,16 @@ def explain(
         raise UserError(f"there is no ActivationPool {name} in the namespace {inside}")
     try:
         status = read_status(found[0])
-        text, conditions = (
-            status_sentences(f"{inside}/{name}", status),
-            (found[0].get("status") or {}).get("conditions"),
-        )
+        text = status_sentences(f"{inside}/{name}", status)
     except InvalidPoolStatus as error:
-        status, text, conditions = read_status({}), [f"{inside}/{name}: {error}"], None
+        status, text = read_status({}), [f"{inside}/{name}: {error}"]
     shown = {
         "apiVersion": API_VERSION,
         "kind": "DemandExplanation",
         "pool": row(found[0]),
         "decision": _snake_case(status.decision),
         "throttle": _snake_case(status.throttle),
-        "conditions": [_snake_case(entry) for entry in conditions or ()],
+        "conditions": [_snake_case(entry) for entry in status.conditions or ()],
         "text": text,
     }
     if output.for_machines:
@@ -74,46 +83,32 @@ def explain(
         typer.echo(printable(line))
 
 
-def status_sentences(name: str, status: "PoolStatusView") -> list[str]:
+def status_sentences(name: str, status: "ActivationPoolStatus") -> list[str]:
     """Return a pool's standing in sentences."""
     decision = status.decision
     lines = []
     if decision is None:
         lines.append(f"{name}: nothing has been decided about it yet")
     else:
-        row = decision.get("row", 0)
-        which = f"row {row} of the table" if row else f"guard {decision.get('guard', '?')}, before the table"
-        lines.append(f"{name}: at {decision.get('at', '?')}, by {which}: {_added_text(decision)}")
-        if decision.get("reason"):
-            lines.append(f"  because {decision['reason']}")
-        if decision.get("clippedBy"):
-            lines.append(f"  clipped by {decision['clippedBy']}: it would have had more")
-        if row and decision.get("guard"):
-            lines.append(f"  guard {decision['guard']} changed what the table says")
+        which = (
+            f"row {decision.row} of the table" if decision.row else f"guard {decision.guard or '?'}, before the table"
+        )
+        lines.append(f"{name}: at {decision.at or '?'}, by {which}: {_added_text(decision.add or 0)}")
+        if decision.reason:
+            lines.append(f"  because {decision.reason}")
+        if decision.clipped_by:
+            lines.append(f"  clipped by {decision.clipped_by}: it would have had more")
+        if decision.row and decision.guard:
+            lines.append(f"  guard {decision.guard} changed what the table says")
         lines.append("  it was given:")
-        lines += [
-            f"    {key:<20} {decision[key]}"
-            for key in (
-                "state",
-                "queued",
-                "stale",
-                "inFlight",
-                "containers",
-                "creating",
-                "actionLimit",
-                "namespaceLimit",
-                "namespaceContainers",
-                "namespaceCreating",
-                "meanDurationMs",
-            )
-            if key in decision
-        ]
-    throttle = status.throttle or {}
-    if throttle.get("reject"):
+        given = decision.document()
+        lines += [f"    {key:<20} {given[key]}" for key in _GIVEN if key in given]
+    throttle = status.throttle
+    if throttle is not None and throttle.reject:
         lines.append(
-            f"  new messages are refused ({throttle.get('reason', '')}): {throttle.get('containers')} of "
-            f"{throttle.get('limit')} containers, {throttle.get('ratePerSecond')} messages a second come, "
-            f"{throttle.get('speedPerSecond')} are done"
+            f"  new messages are refused ({throttle.reason or ''}): {throttle.containers} of "
+            f"{throttle.limit} containers, {throttle.rate_per_second} messages a second come, "
+            f"{throttle.speed_per_second} are done"
         )
     for entry in status.conditions or ():
         if (entry.status == "True") != (entry.type in ("Ready", "BrokerReachable")):
@@ -121,11 +116,12 @@ def status_sentences(name: str, status: "PoolStatusView") -> list[str]:
     return lines
 
 
-def _snake_case(part: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _snake_case(part: "StatusPart | None") -> dict[str, Any] | None:
     """Return a part of a status with names as documents of commands have them."""
-    return None if part is None else {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in part.items()}
+    if part is None:
+        return None
+    return {name: value for name in part.__struct_fields__ if (value := getattr(part, name)) is not None}
 
 
-def _added_text(decision: Mapping[str, Any]) -> str:
-    count = decision.get("add", 0)
+def _added_text(count: int) -> str:
     return "no container was added" if not count else f"{count} container{'' if count == 1 else 's'} added"

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from slack.demand.bounds import by_field
+from slack.documents.activation_status import (
+    ActivationCondition,
+    ActivationPoolStatus,
+    PoolContainersStatus,
+    PoolDemandStatus,
+    PoolLagStatus,
+    PoolRateStatus,
+)
 from slack.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,49 +28,6 @@ Json = dict[str, Any]
 
 class InvalidPoolStatus(InvalidInput):
     """A status that is not as the controller writes it; the text names the field."""
-
-
-class _Containers(msgspec.Struct):
-    ready: int | None = None
-    creating: int | None = None
-
-
-class _Lag(msgspec.Struct, rename="camel"):
-    queued: int | None = None
-    in_flight: int | None = None
-    oldest_ms: int | None = None
-
-
-class _Rate(msgspec.Struct):
-    arrivals: int | float | None = None
-    completions: int | float | None = None
-
-
-class _Demand(msgspec.Struct):
-    wanted: int | None = None
-    unmet: int | None = None
-
-
-class PoolCondition(msgspec.Struct):
-    """A condition; empty words where it has none."""
-
-    type: str = ""
-    status: str = ""
-    reason: str | None = None
-    message: str | None = None
-
-
-class PoolStatusView(msgspec.Struct):
-    """What commands show of a pool's status; decision and throttle stay as they are."""
-
-    containers: _Containers | None = None
-    lag: _Lag | None = None
-    rate: _Rate | None = None
-    demand: _Demand | None = None
-    throttled: bool | None = None
-    decision: Json | None = None
-    throttle: Json | None = None
-    conditions: tuple[PoolCondition, ...] | None = None
 
 
 def read_pools(
@@ -80,14 +45,14 @@ def read_pools(
     return sorted(found, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
 
 
-def read_status(pool: Mapping[str, Any]) -> PoolStatusView:
+def read_status(pool: Mapping[str, Any]) -> ActivationPoolStatus:
     """Return a pool's status; an empty one where it has none.
 
     Raises:
         InvalidPoolStatus: it is none.
     """
     try:
-        return msgspec.convert(pool.get("status") or {}, PoolStatusView)
+        return msgspec.convert(pool.get("status") or {}, ActivationPoolStatus)
     except msgspec.ValidationError as error:
         raise InvalidPoolStatus(f"its status cannot be read: {by_field(str(error))}") from None
 
@@ -97,10 +62,11 @@ def row(pool: Mapping[str, Any]) -> Json:
     try:
         status, unreadable = read_status(pool), ""
     except InvalidPoolStatus as error:
-        status, unreadable = PoolStatusView(), str(error)
-    containers, lag = status.containers or _Containers(), status.lag or _Lag()
-    rate, demand = status.rate or _Rate(), status.demand or _Demand()
-    ready = next((entry for entry in status.conditions or () if entry.type == "Ready"), PoolCondition())
+        status, unreadable = ActivationPoolStatus(), str(error)
+    containers, lag = status.containers or PoolContainersStatus(), status.lag or PoolLagStatus()
+    rate, demand = status.rate or PoolRateStatus(), status.demand or PoolDemandStatus()
+    unseen = ActivationCondition(type="Ready", status="Unknown")
+    ready = next((entry for entry in status.conditions or () if entry.type == "Ready"), unseen)
     there = (containers.ready or 0) + (containers.creating or 0)
     problem = "" if ready.status == "True" else ready.message or "no controller has seen it yet"
     return {

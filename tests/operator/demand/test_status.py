@@ -15,9 +15,10 @@ from slack.demand.model import (
     QueueFigures,
     Refusal,
 )
-from slack.demand.status_schema import POOL_STATUS
+from slack.documents.activation_status import ActivationPoolStatus
 from slack.planner.model.pool import FRESH_SECONDS
 from slack.schema.conditions import StatusCondition
+from slack.schema.status_struct import status_schema
 from slack_operator.demand.pool_reporter import ANNOUNCED_SECONDS, PoolReporter
 from slack_operator.demand.status import (
     PoolObservation,
@@ -97,7 +98,7 @@ def test_every_field_is_one_of_the_crds() -> None:
     told = LastDecision(0.0, decision, figures)
     verdict = AdmissionVerdict(reject=True, reason=Refusal.QUEUE_FULL, retry_after_ms=100)
     found = pool_status(observed(told=told, verdict=verdict), {}, NOW)
-    known = POOL_STATUS["properties"]
+    known = status_schema(ActivationPoolStatus)["properties"]
     assert set(found) <= set(known)
     for part in ("containers", "lag", "rate", "demand", "throttle", "decision"):
         assert set(found[part]) <= set(known[part]["properties"]), part
