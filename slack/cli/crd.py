@@ -29,7 +29,7 @@ _FROM = {
     CrdKind.SLACK_SCALE: ("`resource-slack crd SlackScale`", "slack/planner/policy/scale.py"),
     CrdKind.SLACK_HISTORY: ("`resource-slack crd SlackHistory`", "slack/planner/policy/history.py"),
     CrdKind.CPU_AUDIT_POLICY: ("`resource-slack crd CpuAuditPolicy`", "slack/audit/api/policy.py"),
-    CrdKind.CPU_AUDIT_REPORT: ("`resource-slack crd CpuAuditReport`", "slack/audit/api/report_schema.py"),
+    CrdKind.CPU_AUDIT_REPORT: ("`resource-slack crd CpuAuditReport`", "slack/documents/audit_status.py"),
     CrdKind.THROTTLE_POLICY: ("`resource-slack crd ThrottlePolicy`", "slack/throttler/config.py"),
     CrdKind.ACTIVATION_POOL: ("`resource-slack crd ActivationPool`", "slack/demand/policy.py"),
     CrdKind.ACTIVATION_QUOTA: ("`resource-slack crd ActivationQuota`", "slack/demand/policy.py"),

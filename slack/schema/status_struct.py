@@ -22,7 +22,7 @@ Number = int | float
 """A number that stays whole where it was written whole."""
 
 
-class StatusPart(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+class StatusPart(msgspec.Struct, omit_defaults=True, rename="camel"):
     """A status, or an object within one."""
 
     def document(self) -> dict[str, Any]:
@@ -44,6 +44,11 @@ def text_field(description: str, longest: int = 1024) -> Meta:
 def count_field(description: str) -> Meta:
     """Describe a number that is not negative."""
     return Meta(description=description, extra_json_schema={"minimum": 0})
+
+
+def percent_field(description: str) -> Meta:
+    """Describe a share in percent."""
+    return Meta(description=description, extra_json_schema={"minimum": 0, "maximum": 100})
 
 
 def generation_field(description: str) -> Meta:

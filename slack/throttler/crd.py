@@ -7,7 +7,9 @@ nullable: the API server keeps null only there, and asks no rule of the field ab
 from typing import Final
 
 from slack.cluster.labels import API_VERSION
-from slack.schema.status_fields import COUNT, TIME, column, text
+from slack.documents.throttle_status import ThrottlePolicyStatus
+from slack.schema.status_fields import column
+from slack.schema.status_struct import status_schema
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 from slack.throttler.config import KIND, RATES_CROSSED, SPELT_TWICE, ThrottlePolicySpec
 from slack.throttler.fields import (
@@ -66,61 +68,6 @@ _SHARE_RULE: Final = {
     "double(self.replace('%', '')) <= 100.0",
     "message": NOT_A_SHARE,
 }
-
-
-def _count(description: str) -> Schema:
-    return COUNT | {"description": description}
-
-
-_CONDITION: Final[Schema] = {
-    "type": "object",
-    "required": ["type", "status"],
-    "properties": {
-        "type": text("Ready.", 64),
-        "status": {"type": "string", "enum": ["True", "False", "Unknown"], "description": "True, False or Unknown."},
-        "reason": text("One word.", 64),
-        "message": text("For people."),
-        "observedGeneration": {"type": "integer", "format": "int64", "description": "The spec that was seen."},
-        "lastTransitionTime": TIME | {"description": "When the status last changed."},
-    },
-}
-STATUS: Final[Schema] = {
-    "type": "object",
-    "description": "What the agents of the policy's nodes report. Written by the controller only.",
-    "properties": {
-        "observedGeneration": {
-            "type": "integer",
-            "format": "int64",
-            "description": "The metadata.generation that this status is about.",
-        },
-        "nodes": {
-            "type": "object",
-            "description": "The policy's nodes.",
-            "properties": {
-                "selected": _count("Nodes that have this policy."),
-                "reporting": _count("Of these, nodes whose agent reports."),
-                "silent": _count("Of these, nodes whose agent does not."),
-            },
-        },
-        "downloading": _count("Containers whose images are pulled."),
-        "blocked": _count("Containers that wait for another container."),
-        "pending": _count("Containers that wait for the policy."),
-        "starting": _count("Containers that start."),
-        "ready": _count("Containers that are ready."),
-        "failed": _count("Containers that were starting for too long."),
-        "forced": _count("Starts forced by minRate, since the agents began."),
-        "opened": _count("Starts without a grant, for a gate heard of no agent, since the agents began."),
-        "longestWaitSeconds": _count("How long the one has waited that waits longest."),
-        "conditions": {
-            "type": "array",
-            "maxItems": 16,
-            "items": _CONDITION,
-            "description": "Whether it works, and if not, why.",
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["type"],
-        },
-    },
-}
 COLUMNS: Final[tuple[Schema, ...]] = (
     column("READY", '.status.conditions[?(@.type=="Ready")].status', "It works."),
     column("NODES", ".status.nodes.selected", "Nodes that have this policy.", kind="integer"),
@@ -153,7 +100,7 @@ def throttle_crd() -> Schema:
             "kind": {"type": "string", "description": f"Always {KIND}."},
             "metadata": {"type": "object"},
             "spec": spec,
-            "status": STATUS,
+            "status": status_schema(ThrottlePolicyStatus),
         },
         "x-kubernetes-validations": [
             {

@@ -35,7 +35,7 @@ def policy_page() -> str:
     """Return the whole page of CpuAuditPolicy."""
     version = policy_crd()["spec"]["versions"][0]
     properties = version["schema"]["openAPIV3Schema"]["properties"]
-    parts = [head(KIND, "slack/audit/api/policy.py and slack/audit/api/report_schema.py", _POLICY)]
+    parts = [head(KIND, "slack/audit/api/policy.py and slack/documents/audit_status.py", _POLICY)]
     parts += sections("spec", properties["spec"], AuditPolicySpec)
     parts += sections("status", properties["status"], None)
     return "".join(parts) + columns(version["additionalPrinterColumns"], POLICY_PLURAL)
@@ -48,6 +48,6 @@ def report_page() -> str:
     own = {
         name: field for name, field in schema["properties"].items() if name not in ("apiVersion", "kind", "metadata")
     }
-    parts = [head(REPORT_KIND, "slack/audit/api/report_schema.py", _REPORT)]
+    parts = [head(REPORT_KIND, "slack/documents/audit_status.py", _REPORT)]
     parts += sections("report", {"properties": own}, None)
     return "".join(parts) + columns(version["additionalPrinterColumns"], REPORT_PLURAL)

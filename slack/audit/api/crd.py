@@ -4,10 +4,14 @@ What a validator of `slack.audit.api.policy` refuses, a bound, a pattern or a CE
 words.
 """
 
+from typing import Final
+
 from slack.audit.api.policy import KIND, AuditPolicySpec
-from slack.audit.api.report_schema import POLICY_COLUMNS, POLICY_STATUS, REPORT_COLUMNS, REPORT_SCHEMA
 from slack.cluster.labels import API_VERSION
-from slack.schema.structural import Rules, Schema, custom_resource, structural
+from slack.documents.audit_status import CpuAuditPolicyStatus, CpuAuditReportContent
+from slack.schema.status_fields import column
+from slack.schema.status_struct import status_schema
+from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
 GROUP, _, VERSION = API_VERSION.partition("/")
 POLICY_PLURAL = "cpuauditpolicies"
@@ -69,6 +73,33 @@ _RULES: Rules = {
 }
 
 
+POLICY_COLUMNS: Final[tuple[Schema, ...]] = (
+    column("MODE", ".status.mode", "What the controller may do."),
+    column("READY", '.status.conditions[?(@.type=="Ready")].status', "The audit works."),
+    column("NODES", ".status.nodes.reporting", "Nodes whose agents report.", kind="integer"),
+    column("SILENT", ".status.nodes.silent", "Nodes whose agents do not.", kind="integer"),
+    column("NAMESPACES", ".status.namespaces", "Namespaces that the policy has.", kind="integer"),
+    column("HIGH", ".status.high", "Findings with severity high.", kind="integer"),
+    column("WARN", ".status.warn", "Findings with severity warn.", kind="integer"),
+    column("LOST", ".status.lostCores", "CPU that was wanted and not given.", wide=True),
+    column("RAISED", ".status.enforcement.raised", "Limits that stand raised.", kind="integer", wide=True),
+    column("REASON", '.status.conditions[?(@.type=="Ready")].reason', "Why it works, or why not.", wide=True),
+    AGE,
+)
+REPORT_COLUMNS: Final[tuple[Schema, ...]] = (
+    column("PODS", ".summary.pods", "Pods that agents report on.", kind="integer"),
+    column("HIGH", ".summary.high", "Findings with severity high.", kind="integer"),
+    column("WARN", ".summary.warn", "Findings with severity warn.", kind="integer"),
+    column("LOST", ".summary.lostCores", "CPU that was wanted and not given."),
+    column("WORST", ".summary.worst", "The worst finding."),
+    column("MEASURED", ".measuredAt", "When the figures were taken.", kind="date"),
+    column("CONTAINERS", ".summary.containers", "Containers that agents report on.", kind="integer", wide=True),
+    column("NO LIMIT", ".summary.noLimit", "Containers without a CPU limit.", kind="integer", wide=True),
+    column("POLICY", ".policy", "The CpuAuditPolicy of the namespace.", wide=True),
+    AGE,
+)
+
+
 def policy_crd() -> Schema:
     """Return the CustomResourceDefinition of CpuAuditPolicy as it is applied."""
     schema: Schema = {
@@ -80,7 +111,7 @@ def policy_crd() -> Schema:
             "kind": {"type": "string", "description": f"Always {KIND}."},
             "metadata": {"type": "object"},
             "spec": structural(AuditPolicySpec.model_json_schema(by_alias=True), "AuditPolicySpec", _RULES),
-            "status": POLICY_STATUS,
+            "status": status_schema(CpuAuditPolicyStatus),
         },
         "x-kubernetes-validations": [
             {
@@ -109,7 +140,17 @@ def report_crd() -> Schema:
         plural=REPORT_PLURAL,
         short_names=("car",),
         columns=REPORT_COLUMNS,
-        schema=REPORT_SCHEMA,
+        schema=_report_schema(),
         scope="Namespaced",
         status=False,
     )
+
+
+def _report_schema() -> Schema:
+    content = status_schema(CpuAuditReportContent)
+    head: Schema = {
+        "apiVersion": {"type": "string", "description": API_VERSION},
+        "kind": {"type": "string", "description": REPORT_KIND},
+        "metadata": {"type": "object"},
+    }
+    return content | {"properties": head | content["properties"]}

@@ -14,13 +14,21 @@ import msgspec
 from slack.audit.advice.rules import Advice, Facts, advise
 from slack.audit.api.crd import REPORT_KIND
 from slack.audit.api.policy import KIND, AuditPolicy
-from slack.audit.api.report_schema import MOST_KERNELS, PATCH_CHARACTERS
 from slack.audit.findings.finding import Finding, Severity
 from slack.audit.findings.sample import CgroupLevel
 from slack.audit.findings.throttling import lost_cores_total
 from slack.audit.kernel.quota_bugs import KernelVerdict
 from slack.audit.sources.pods import AuditedPodFacts
 from slack.cluster.labels import API_VERSION
+from slack.documents.audit_status import (
+    MOST_KERNELS,
+    PATCH_CHARACTERS,
+    AuditedNodes,
+    CpuAuditReportContent,
+    ReportFinding,
+    ReportKernel,
+    ReportSummary,
+)
 
 REPORT_NAME = "cpu-audit"
 MAX_BYTES = 240 << 10
@@ -108,26 +116,26 @@ def finding_json(entry: PodFinding) -> Json:
     patch = next((advice.patch for advice in entry.advice if advice.patch is not None), None)
     text = (patch.merge_yaml or patch.command or "") if patch is not None else ""
     stop = finding.stop_seconds
-    item: Json = {
-        "pod": entry.pod.name,
-        "container": target.container if target.level is CgroupLevel.CONTAINER else "",
-        "level": str(target.level),
-        "workload": workload(entry.pod),
-        "node": target.node,
-        "severity": finding.severity.name.lower(),
-        "marks": sorted(str(mark) for mark in finding.marks),
-        "throttledPercent": percent(finding.throttled_ratio),
-        "lostPercent": percent(finding.lost_ratio),
-        "neighboursPercent": percent(finding.neighbours_ratio),
-        "stopMillis": None if stop is None else round(stop * 1000),
-        "use": cores_text(finding.use_cores),
-        "limit": cores_text(finding.limit_cores),
-        "lostCores": cores_text(finding.lost_cores),
-        "blamed": f"{blamed.level} {blamed.path}" if blamed is not None and blamed.key != target.key else "",
-        "advice": [str(advice.id) for advice in entry.advice],
-        "patch": text if len(text) <= PATCH_CHARACTERS else "",
-    }
-    return {key: value for key, value in item.items() if value not in (None, "", [])}
+    elsewhere = blamed is not None and blamed.key != target.key
+    return ReportFinding(
+        pod=entry.pod.name,
+        container=(target.container or None) if target.level is CgroupLevel.CONTAINER else None,
+        level=str(target.level),
+        workload=workload(entry.pod),
+        node=target.node or None,
+        severity=finding.severity.name.lower(),
+        marks=sorted(str(mark) for mark in finding.marks) or None,
+        throttled_percent=percent(finding.throttled_ratio),
+        lost_percent=percent(finding.lost_ratio),
+        neighbours_percent=percent(finding.neighbours_ratio),
+        stop_millis=None if stop is None else round(stop * 1000),
+        use=cores_text(finding.use_cores) or None,
+        limit=cores_text(finding.limit_cores) or None,
+        lost_cores=cores_text(finding.lost_cores) or None,
+        blamed=f"{blamed.level} {blamed.path}" if blamed is not None and elsewhere else None,
+        advice=[str(advice.id) for advice in entry.advice] or None,
+        patch=text if text and len(text) <= PATCH_CHARACTERS else None,
+    ).document()
 
 
 def report(namespace: NamespaceFindings, policy: AuditPolicy, measured_at: str, *, max_bytes: int = MAX_BYTES) -> Json:
@@ -154,44 +162,48 @@ def report(namespace: NamespaceFindings, policy: AuditPolicy, measured_at: str, 
 def _object(namespace: NamespaceFindings, policy: AuditPolicy, measured_at: str) -> Json:
     kernels = sorted(namespace.kernels.items(), key=lambda item: (-item[1][1], item[0]))[:MOST_KERNELS]
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": policy.name, "uid": policy.uid}
-    return {
+    content = CpuAuditReportContent(
+        policy=policy.name,
+        window=policy.spec.window,
+        measured_at=measured_at,
+        summary=_summary(namespace),
+        kernels=[
+            ReportKernel(
+                release=verdict.release[:256],
+                verdict=str(verdict.state) + (f": {verdict.bug}" if verdict.bug else ""),
+                why=verdict.why[:1024],
+                nodes=count,
+            )
+            for _, (verdict, count) in kernels
+        ],
+    )
+    head = {
         "apiVersion": API_VERSION,
         "kind": REPORT_KIND,
         "metadata": {"name": REPORT_NAME, "namespace": namespace.name, "ownerReferences": [owner]},
-        "policy": policy.name,
-        "window": policy.spec.window,
-        "measuredAt": measured_at,
-        "summary": _summary(namespace),
-        "kernels": [
-            {
-                "release": verdict.release[:256],
-                "verdict": str(verdict.state) + (f": {verdict.bug}" if verdict.bug else ""),
-                "why": verdict.why[:1024],
-                "nodes": count,
-            }
-            for _, (verdict, count) in kernels
-        ],
     }
+    return head | content.document()
 
 
-def _summary(namespace: NamespaceFindings) -> Json:
+def _summary(namespace: NamespaceFindings) -> ReportSummary:
     bad = [entry for entry in namespace.findings if entry.finding.severity >= Severity.WARN]
     levels = Counter(str(entry.finding.window.target.level) for entry in bad)
-    # An empty map that is applied over one with keys becomes null (seen on 1.36), which the schema refuses.
-    maps = {"levels": dict(sorted(levels.items())), "troubles": dict(sorted(namespace.troubles.items()))}
-    return {
-        "pods": namespace.pods,
-        "containers": namespace.containers,
-        "noLimit": namespace.no_limit,
-        "tooFew": namespace.too_few,
-        "other": namespace.other,
-        "high": namespace.count(Severity.HIGH),
-        "warn": namespace.count(Severity.WARN),
-        "info": namespace.count(Severity.INFO),
-        "lostCores": cores_text(lost_cores_total(entry.finding for entry in namespace.findings)),
-        "worst": _worst(bad[0]) if bad else "",
-        "nodes": {"reporting": namespace.nodes_reporting, "silent": namespace.nodes_silent},
-    } | {name: counts for name, counts in maps.items() if counts}
+    return ReportSummary(
+        pods=namespace.pods,
+        containers=namespace.containers,
+        no_limit=namespace.no_limit,
+        too_few=namespace.too_few,
+        other=namespace.other,
+        high=namespace.count(Severity.HIGH),
+        warn=namespace.count(Severity.WARN),
+        info=namespace.count(Severity.INFO),
+        lost_cores=cores_text(lost_cores_total(entry.finding for entry in namespace.findings)),
+        worst=_worst(bad[0]) if bad else "",
+        nodes=AuditedNodes(reporting=namespace.nodes_reporting, silent=namespace.nodes_silent),
+        # An empty map that is applied over one with keys becomes null (seen on 1.36), which the schema refuses.
+        levels=dict(sorted(levels.items())) or None,
+        troubles=dict(sorted(namespace.troubles.items())) or None,
+    )
 
 
 def _worst(entry: PodFinding) -> str:

@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slack.audit.api.report_schema import MOST_ACTIONS
 from slack.audit.enforcement.decision import Action, ActionHistory
 from slack.audit.enforcement.raised_limits import Key
+from slack.documents.audit_status import MOST_ACTIONS, AuditAction
 from slack_operator.runtime.conditions import rfc3339
 
 OUTCOMES = ("dry_run", "sent", "done", "deferred", "infeasible", "refused", "conflict", "timeout", "reverted")
@@ -18,24 +18,24 @@ class EnforcementState:
 
     on_outcome: Callable[[str], None]
     history: ActionHistory = field(default_factory=ActionHistory)
-    actions: deque[dict[str, str]] = field(default_factory=lambda: deque(maxlen=MOST_ACTIONS))
-    lines: dict[Key, dict[str, str]] = field(default_factory=dict)
+    actions: deque[AuditAction] = field(default_factory=lambda: deque(maxlen=MOST_ACTIONS))
+    lines: dict[Key, AuditAction] = field(default_factory=dict)
     """The line in `actions` that tells of what is waited for."""
     refused: str | None = None
     refused_at: float = 0.0
 
-    def note(self, action: Action, outcome: str, message: str, now: float) -> dict[str, str]:
+    def note(self, action: Action, outcome: str, message: str, now: float) -> AuditAction:
         """Add a line about an action."""
         before, after = action.texts
-        line = {
-            "container": action.name,
-            "what": str(action.kind),
-            "from": before,
-            "to": after,
-            "outcome": outcome,
-            "message": message[:1000],
-            "at": rfc3339(now),
-        }
+        line = AuditAction(
+            container=action.name,
+            what=str(action.kind),
+            from_=before,
+            to=after,
+            outcome=outcome,
+            message=message[:1000],
+            at=rfc3339(now),
+        )
         self.actions.appendleft(line)
         return line
 
@@ -55,7 +55,7 @@ class EnforcementState:
     def so_far(self, key: Key, outcome: str, message: str) -> None:
         """It has come so far, counted once."""
         line = self.lines.get(key)
-        if line is None or line["outcome"] != outcome:
+        if line is None or line.outcome != outcome:
             self.on_outcome(outcome)
         if line is not None:
-            line |= {"outcome": outcome, "message": message[:1000]}
+            line.outcome, line.message = outcome, message[:1000]

@@ -8,6 +8,7 @@ reports, and what was not done is decided anew in the next turn.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from copy import copy
 
 from slack.audit.api.messages import BurstOrder
 from slack.audit.api.policy import AuditPolicy, Mode, ResizeSpec
@@ -276,7 +277,7 @@ class Enforcer:
             bursts=len(state.history.bursts),
             planned=len(state.history.shown.keys() - state.history.tried.keys()),
             last_hour=raises_last_hour(raised_limits, now),
-            actions=tuple(dict(action) for action in state.actions),
+            actions=tuple(copy(action) for action in state.actions),
             left_alone=left,
             refused=state.refused if recent else None,
         )

@@ -7,10 +7,18 @@ from typing import Any
 
 from slack.audit.api.policy import AuditPolicy
 from slack.audit.api.report import NamespaceFindings, cores_text
-from slack.audit.api.report_schema import MOST_ACTIONS
 from slack.audit.enforcement.decision import SkippedFinding
 from slack.audit.findings.finding import Severity
 from slack.audit.findings.throttling import lost_cores_total
+from slack.documents.audit_status import (
+    MOST_ACTIONS,
+    AuditAction,
+    AuditedNodes,
+    AuditEnforcement,
+    AuditLeftAlone,
+    AuditSummaryTexts,
+    CpuAuditPolicyStatus,
+)
 from slack.process.contests import Contest
 from slack.schema.conditions import StatusCondition
 from slack_operator.runtime.conditions import Status, with_conditions, with_times
@@ -35,7 +43,7 @@ class Enforcement:
     bursts: int = 0
     planned: int = 0
     last_hour: int = 0
-    actions: Sequence[Mapping[str, str]] = ()
+    actions: Sequence[AuditAction] = ()
     """The newest first."""
     left_alone: Sequence[SkippedFinding] = ()
     refused: str | None = None
@@ -72,34 +80,35 @@ def status_of(observed: AuditObservation, previous: Status, now: str) -> dict[st
         troubles.update(namespace.troubles)
     done = observed.enforcement
     lost = cores_text(lost_cores_total(findings))
-    return {
-        "observedGeneration": observed.policy.generation,
-        "mode": str(observed.policy.spec.mode),
-        "nodes": {"reporting": len(observed.reporting), "silent": len(observed.silent)},
-        "summary": {"nodes": f"{len(observed.reporting)}/{len(observed.reporting | observed.silent)}", "lost": lost},
-        "namespaces": len(observed.namespaces),
-        "containers": sum(namespace.containers for namespace in observed.namespaces),
-        "high": severities[Severity.HIGH],
-        "warn": severities[Severity.WARN],
-        "info": severities[Severity.INFO],
-        "lostCores": lost,
-        "enforcement": {
-            "raised": done.raised,
-            "addedCores": cores_text(done.added_millis / 1000),
-            "bursts": done.bursts,
-            "planned": done.planned,
-            "lastHour": done.last_hour,
-            "actions": [dict(action) for action in done.actions[:MOST_ACTIONS]],
-            "leftAlone": [
-                {"container": container.name, "reason": container.reason}
+    nodes = f"{len(observed.reporting)}/{len(observed.reporting | observed.silent)}"
+    status = CpuAuditPolicyStatus(
+        observed_generation=observed.policy.generation,
+        mode=str(observed.policy.spec.mode),
+        nodes=AuditedNodes(reporting=len(observed.reporting), silent=len(observed.silent)),
+        summary=AuditSummaryTexts(nodes=nodes, lost=lost),
+        namespaces=len(observed.namespaces),
+        containers=sum(namespace.containers for namespace in observed.namespaces),
+        high=severities[Severity.HIGH],
+        warn=severities[Severity.WARN],
+        info=severities[Severity.INFO],
+        lost_cores=lost,
+        enforcement=AuditEnforcement(
+            raised=done.raised,
+            added_cores=cores_text(done.added_millis / 1000),
+            bursts=done.bursts,
+            planned=done.planned,
+            last_hour=done.last_hour,
+            actions=list(done.actions[:MOST_ACTIONS]),
+            left_alone=[
+                AuditLeftAlone(container=container.name, reason=container.reason)
                 for container in done.left_alone[:MOST_ACTIONS]
             ],
-            "leftAloneCount": len(done.left_alone),
-        },
-        "conditions": with_times(_conditions(observed), previous, now),
+            left_alone_count=len(done.left_alone),
+        ),
         # an empty map that is applied over one with keys becomes null, which the schema refuses
-        **({"troubles": dict(sorted(troubles.items()))} if troubles else {}),
-    }
+        troubles=dict(sorted(troubles.items())) or None,
+    )
+    return status.document() | {"conditions": with_times(_conditions(observed), previous, now)}
 
 
 def invalid(problems: Sequence[str], generation: int, previous: Status, now: str) -> dict[str, Any]:

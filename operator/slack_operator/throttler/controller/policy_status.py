@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from slack.documents.throttle_status import ThrottleNodes, ThrottlePolicyStatus
 from slack.schema.conditions import StatusCondition
 from slack.throttler.config import ThrottlePolicy
 from slack.throttler.fsm import StartState
@@ -41,15 +42,21 @@ def status_of(observed: ThrottleObservation, previous: Status, now: str) -> dict
     """
     totals, generation = observed.totals, observed.policy.generation
     selected, reporting = len(observed.selected), len(observed.reporting)
-    return {
-        "observedGeneration": generation,
-        "nodes": {"selected": selected, "reporting": reporting, "silent": selected - reporting},
-        **{state.value: totals.counts[state] for state in StartState},
-        "forced": totals.forced,
-        "opened": totals.opened,
-        "longestWaitSeconds": int(totals.longest_wait_seconds),
-        "conditions": with_times(_conditions(observed), previous, now, generation),
-    }
+    counts = totals.counts
+    status = ThrottlePolicyStatus(
+        observed_generation=generation,
+        nodes=ThrottleNodes(selected=selected, reporting=reporting, silent=selected - reporting),
+        downloading=counts[StartState.DOWNLOADING],
+        blocked=counts[StartState.BLOCKED],
+        pending=counts[StartState.PENDING],
+        starting=counts[StartState.STARTING],
+        ready=counts[StartState.READY],
+        failed=counts[StartState.FAILED],
+        forced=totals.forced,
+        opened=totals.opened,
+        longest_wait_seconds=int(totals.longest_wait_seconds),
+    )
+    return status.document() | {"conditions": with_times(_conditions(observed), previous, now, generation)}
 
 
 def invalid(problems: Sequence[str], generation: int, previous: Status, now: str) -> dict[str, Any]:

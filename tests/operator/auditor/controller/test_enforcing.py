@@ -230,12 +230,12 @@ def hands() -> Hands:
 def test_it_is_shown_as_a_dry_run_and_done_after_a_while(hands: Hands) -> None:
     now = hands.turn()
     assert hands.server.sent == ["dry 1"]
-    assert [(action["outcome"], action["from"], action["to"]) for action in now.actions] == [("planned", "500m", "1")]
+    assert [(action.outcome, action.from_, action.to) for action in now.actions] == [("planned", "500m", "1")]
     assert [reason for reason, _ in hands.recorder.lines] == ["CPULimitWouldRise"]
     hands.wall.now += 901
     now = hands.turn()
     assert hands.server.sent == ["dry 1", "dry", "record", "resize 1"]
-    assert now.actions[0]["outcome"] == "sent"
+    assert now.actions[0].outcome == "sent"
     assert hands.outcomes == ["dry_run", "sent"]
     former = hands.server.recorded()["api"]
     assert (former.limit, former.raised, former.policy) == ("500m", "1", "default")
@@ -246,7 +246,7 @@ def test_what_the_kubelet_has_in_force_is_the_outcome(hands: Hands) -> None:
     hands.raised()
     hands.show_pod()
     now = hands.turn()
-    assert (now.actions[0]["outcome"], now.raised, now.added_millis, now.last_hour) == ("done", 1, 500, 1)
+    assert (now.actions[0].outcome, now.raised, now.added_millis, now.last_hour) == ("done", 1, 500, 1)
 
 
 def test_an_infeasible_resize_is_put_back(hands: Hands) -> None:
@@ -264,8 +264,8 @@ def test_a_deferred_one_is_waited_for(hands: Hands) -> None:
     hands.show_pod(
         conditions=[{"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "later"}]
     )
-    assert hands.turn().actions[0]["outcome"] == "deferred"
-    assert hands.turn().actions[0]["message"] == "later"
+    assert hands.turn().actions[0].outcome == "deferred"
+    assert hands.turn().actions[0].message == "later"
     assert hands.outcomes.count("deferred") == 1
 
 
@@ -345,7 +345,7 @@ def test_a_request_that_was_done_although_its_answer_was_lost_is_known_by_the_po
     hands.wall.now += 901
     hands.server.done_and_refused = ApiError(409, "Conflict", "the object has been modified")
     now = hands.turn()
-    assert (hands.server.limit, now.actions[0]["outcome"]) == ("1", "sent")
+    assert (hands.server.limit, now.actions[0].outcome) == ("1", "sent")
     assert set(hands.server.recorded()) == {"api"}
 
 
