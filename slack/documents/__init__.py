@@ -1,1 +1,1 @@
-"""The statuses of our kinds, each declared once: a struct builds, decodes and describes it. Pure."""
+"""The statuses of our kinds, each declared once: a struct builds it, decodes it, and makes its CRD schema. Pure."""

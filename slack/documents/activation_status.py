@@ -10,7 +10,7 @@ from slack.schema.status_struct import (
     StatusPart,
     choice_field,
     count_field,
-    described,
+    description_field,
     generation_field,
     list_field,
     text_field,
@@ -40,9 +40,9 @@ class PoolLagStatus(StatusPart):
 class PoolRateStatus(StatusPart):
     """Messages a second."""
 
-    arrivals: Annotated[Number | None, described("That come.")] = None
-    completions: Annotated[Number | None, described("That are finished.")] = None
-    mean_duration_ms: Annotated[Number | None, described("Mean of the last runs.")] = None
+    arrivals: Annotated[Number | None, description_field("That come.")] = None
+    completions: Annotated[Number | None, description_field("That are finished.")] = None
+    mean_duration_ms: Annotated[Number | None, description_field("Mean of the last runs.")] = None
 
 
 class PoolDemandStatus(StatusPart):
@@ -63,13 +63,13 @@ class PoolDemandStatus(StatusPart):
 class PoolThrottleStatus(StatusPart):
     """What the throttle endpoint answers."""
 
-    reject: Annotated[bool | None, described("Whether new messages are refused.")] = None
+    reject: Annotated[bool | None, description_field("Whether new messages are refused.")] = None
     reason: Annotated[str | None, text_field("Why.", 64)] = None
     containers: Annotated[int | None, count_field("Containers of the namespace, creations included.")] = None
     limit: Annotated[int | None, count_field("What the namespace may have.")] = None
     lag: Annotated[int | None, count_field("Messages that wait.")] = None
-    rate_per_second: Annotated[Number | None, described("Messages that come.")] = None
-    speed_per_second: Annotated[Number | None, described("Messages that are finished.")] = None
+    rate_per_second: Annotated[Number | None, description_field("Messages that come.")] = None
+    speed_per_second: Annotated[Number | None, description_field("Messages that are finished.")] = None
     retry_after_ms: Annotated[int | None, count_field("When it is worth another try.")] = None
     observed_at: Annotated[str | None, time_field("When it was so; an answer that is too old lets everything in.")] = (
         None
@@ -99,7 +99,7 @@ class PoolDecisionStatus(StatusPart):
     namespace_creating: Annotated[int | None, count_field("Containers of the namespace that were being created.")] = (
         None
     )
-    mean_duration_ms: Annotated[Number | None, described("Mean of the last runs.")] = None
+    mean_duration_ms: Annotated[Number | None, description_field("Mean of the last runs.")] = None
 
 
 class ActivationCondition(StatusPart):
@@ -127,7 +127,7 @@ class ActivationPoolStatus(StatusPart):
     lag: PoolLagStatus | None = None
     rate: PoolRateStatus | None = None
     demand: PoolDemandStatus | None = None
-    throttled: Annotated[bool | None, described("Whether new messages are refused.")] = None
+    throttled: Annotated[bool | None, description_field("Whether new messages are refused.")] = None
     throttle: PoolThrottleStatus | None = None
     decision: PoolDecisionStatus | None = None
     conditions: Annotated[

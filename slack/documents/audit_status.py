@@ -15,7 +15,7 @@ from slack.schema.status_struct import (
     at_most,
     choice_field,
     count_field,
-    described,
+    description_field,
     generation_field,
     list_field,
     map_field,
@@ -82,11 +82,11 @@ class AuditEnforcement(StatusPart):
     planned: Annotated[int | None, count_field("Containers that were shown a change which has not been made.")] = None
     last_hour: Annotated[int | None, count_field("Raises in the last hour.")] = None
     actions: Annotated[
-        list[Annotated[AuditAction, described("One change, or what would be one.")]] | None,
+        list[Annotated[AuditAction, description_field("One change, or what would be one.")]] | None,
         list_field("The last changes, the newest first.", MOST_ACTIONS),
     ] = None
     left_alone: Annotated[
-        list[Annotated[AuditLeftAlone, described("A finding that enforcement does nothing about.")]] | None,
+        list[Annotated[AuditLeftAlone, description_field("A finding that enforcement does nothing about.")]] | None,
         list_field("Findings that nothing is done about, the worst first.", MOST_ACTIONS),
     ] = None
     left_alone_count: Annotated[int | None, count_field("How many there are.")] = None
@@ -128,7 +128,7 @@ class CpuAuditPolicyStatus(StatusPart):
     troubles: Annotated[Counts | None, map_field("What agents could not read, by kind, since they began.", 32)] = None
     enforcement: AuditEnforcement | None = None
     conditions: Annotated[
-        list[Annotated[AuditCondition, described("One thing that is so or is not.")]] | None,
+        list[Annotated[AuditCondition, description_field("One thing that is so or is not.")]] | None,
         list_field("Whether the audit works, and if not, why.", 16, key="type"),
     ] = None
 
@@ -207,11 +207,11 @@ class CpuAuditReportContent(StatusPart):
     measured_at: Annotated[str | None, time_field("When the figures were taken.")] = None
     summary: ReportSummary | None = None
     kernels: Annotated[
-        list[Annotated[ReportKernel, described("One kernel.")]] | None,
+        list[Annotated[ReportKernel, description_field("One kernel.")]] | None,
         list_field("Kernels of the nodes that the pods are on.", MOST_KERNELS),
     ] = None
     findings: Annotated[
-        list[Annotated[ReportFinding, described("One container or pod that was throttled.")]] | None,
+        list[Annotated[ReportFinding, description_field("One container or pod that was throttled.")]] | None,
         list_field("The worst first.", MOST_FINDINGS),
     ] = None
     truncated: Annotated[int | None, count_field("Findings that are counted and not listed.")] = None

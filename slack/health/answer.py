@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slack.documents.slack_policy_status import SlackPolicyStatus
+from slack.documents.slackpolicy_status import SlackPolicyStatus
 from slack.health.reasons import OPERATOR_ABSENT
 from slack.health.states import SlackState
 from slack.process.reasons import Level

@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 
 from slack.cluster.labels import DEFAULT_NAMESPACE
-from slack.documents.slack_policy_status import SlackCondition, SlackPolicyStatus
+from slack.documents.slackpolicy_status import SlackCondition, SlackPolicyStatus
 from slack.health.ages import age_text, duration
 from slack.health.answer import Health, HealthFinding, PolicyHealth
 from slack.health.observation import (

@@ -31,7 +31,7 @@ class StatusPart(msgspec.Struct, omit_defaults=True, rename="camel"):
         return built
 
 
-def described(description: str) -> Meta:
+def description_field(description: str) -> Meta:
     """Describe a field that has no bounds, or an entry of a list."""
     return Meta(description=description)
 

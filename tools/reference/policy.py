@@ -22,7 +22,7 @@ def page() -> str:
     """Return the whole page."""
     version = crd()["spec"]["versions"][0]
     schema = version["schema"]["openAPIV3Schema"]
-    parts = [head("SlackPolicy", "slack/planner/policy/spec.py and slack/documents/slack_policy_status.py", _TEXT)]
+    parts = [head("SlackPolicy", "slack/planner/policy/spec.py and slack/documents/slackpolicy_status.py", _TEXT)]
     parts += sections("spec", schema["properties"]["spec"], PolicySpec)
     parts += sections("status", schema["properties"]["status"], None)
     return "".join(parts) + columns(version["additionalPrinterColumns"], "slackpolicies")

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from slack.cluster.hold import Hold, ReleaseNodes
-from slack.documents.slack_policy_status import StatusHold
+from slack.documents.slackpolicy_status import StatusHold
 from slack.planner.model.result import ExistingShape
 from slack.planner.objects.actions import Present
 from slack.planner.objects.adoption import existing_shapes

@@ -9,7 +9,7 @@ from slack.cli.terminal.counts import count_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from slack.documents.slack_policy_status import SlackPolicyStatus, StatusShape, StatusSurplus, StatusWorkloadStarts
+    from slack.documents.slackpolicy_status import SlackPolicyStatus, StatusShape, StatusSurplus, StatusWorkloadStarts
     from slack.health.answer import Health, HealthFinding, PolicyHealth
 
 _WORKLOADS_SHOWN = 3

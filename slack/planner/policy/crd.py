@@ -12,7 +12,7 @@ from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.image_names import IMAGE_NAME, NO_IMAGE
 from slack.cluster.labels import API_VERSION, SLACK_POLICIES
 from slack.cluster.rates import NEEDS_CEILING
-from slack.documents.slack_policy_status import SlackPolicyStatus
+from slack.documents.slackpolicy_status import SlackPolicyStatus
 from slack.planner.policy.placeholders import (
     ANNOTATION_TAKEN,
     ANNOTATIONS_NOT_TAKEN,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slack.cluster.quantity import WrittenQuantity, cpu_millis, format_rounded
-from slack.documents.slack_policy_status import StatusHold, StatusTimeToReady, StatusWorkloadStarts
+from slack.documents.slackpolicy_status import StatusHold, StatusTimeToReady, StatusWorkloadStarts
 from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import Binding, ConditionType
 from slack.planner.model.surplus import Surplus

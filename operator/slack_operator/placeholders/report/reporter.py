@@ -15,7 +15,7 @@ from slack.cluster import wire
 from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.labels import API_VERSION
 from slack.cluster.snapshot import Placeholder
-from slack.documents.slack_policy_status import StatusHold, StatusTimeToReady
+from slack.documents.slackpolicy_status import StatusHold, StatusTimeToReady
 from slack.health.reasons import (
     FORM_CHANGED,
     OWNERSHIP_TAKEN_BACK,

@@ -18,7 +18,7 @@ import msgspec
 
 from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY, IntArray
-from slack.documents.slack_policy_status import (
+from slack.documents.slackpolicy_status import (
     SlackPolicyStatus,
     StatusCost,
     StatusCut,

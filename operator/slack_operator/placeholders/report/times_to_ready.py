@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from slack.cluster.snapshot import Workload
 from slack.cluster.start_sketch import ReadyFigures, ReadySketch, bytes_text, seconds_text
-from slack.documents.slack_policy_status import StatusTimeToReady, StatusWorkloadStarts
+from slack.documents.slackpolicy_status import StatusTimeToReady, StatusWorkloadStarts
 from slack_operator.placeholders.view.ready_starts import ReadyStart
 
 MAX_WORKLOADS = 1000
