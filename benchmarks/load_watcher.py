@@ -75,7 +75,7 @@ class Nodes:
         self._known = tuple(
             KnownNode(name(number), "", (f"10.0.{number >> 8}.{number & 255}",)) for number in range(nodes)
         )
-        self._names = NodeNames.of(self._known)
+        self._names = NodeNames.from_nodes(self._known)
 
     def names(self) -> NodeNames:
         """Return what they go by."""
@@ -122,7 +122,7 @@ def main() -> None:
     for _ in range(TURNS):
         watcher.watcher._fetch_due = 0.0
         began = time.process_time()
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         fetches.append(time.process_time() - began)
     fetch_seconds = statistics.median(fetches)
     memory = resident_mib()

@@ -204,10 +204,10 @@ class Ablated(PlanCache):
     without: ClassVar[str | None] = None
     seen: ClassVar[set[str]] = set()
 
-    def of(self, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def compute(self, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the value, a kept one unless this function is the one without."""
         self.seen.add(make.__name__)
-        return make(*args, **kwargs) if make.__name__ == self.without else super().of(make, *args, **kwargs)
+        return make(*args, **kwargs) if make.__name__ == self.without else super().compute(make, *args, **kwargs)
 
     def part(self, name: str) -> PlanCache:
         """Return the cache of a part, which is ablated as well."""

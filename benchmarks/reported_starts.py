@@ -111,7 +111,7 @@ def one_side(nodes: int, *, objects: bool) -> dict[str, float]:
             if objects:
                 kept[f"n{number}"] = decode_report(data)
             else:
-                starts.take(Caller("agent", f"n{number}"), Body(data, ""))
+                starts.accept_report(Caller("agent", f"n{number}"), Body(data, ""))
             spent.append(time.process_time() - began)
     labels.assigned(wanted)
     gc.collect()

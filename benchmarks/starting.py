@@ -33,7 +33,7 @@ def throttle(containers: int) -> NodeThrottle:
     """Return a node with 500 pending containers, slots that are taken, and the others ready."""
     found = NodeThrottle(LIMITS)
     for number in range(containers):
-        found.add(GatedPod(f"p{number}", f"n{number % 20}", (GatedContainer("app"),)), 0.0)
+        found.add_pod(GatedPod(f"p{number}", f"n{number % 20}", (GatedContainer("app"),)), 0.0)
         if number < containers - PENDING - SLOTS:
             found.succeeded(Key(f"p{number}", "app"), 0.0)
         else:

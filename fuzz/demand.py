@@ -66,7 +66,7 @@ def try_subject(data: bytes) -> None:
     except InvalidSubject:
         return
     assert str(subject) == text
-    assert Subject.of(subject.namespace, subject.action, subject.memory_mib) == subject
+    assert Subject.from_action(subject.namespace, subject.action, subject.memory_mib) == subject
 
 
 def try_input(data: bytes) -> None:

@@ -133,7 +133,7 @@ def try_metrics_server(data: bytes) -> None:
     rings = Rings(15.0)
     with np.errstate(all="ignore"):  # a figure beyond what a ring holds is infinite there, and dropped
         try:
-            rings.add(metrics_api.decode(data, _NODES))
+            rings.add_samples(metrics_api.decode(data, _NODES))
         except InvalidProviderAnswer:
             return
         try_readings(rings.readings(AT))

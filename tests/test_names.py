@@ -111,6 +111,8 @@ IRREGULAR = frozenset(
     }
 )
 """Participles that do not end in -ed."""
+WITHOUT_OBJECT = frozenset({"add", "of", "take", "tell", "turn"})
+"""No method of a class of ours is called so: it names what it adds, takes or writes."""
 MOST_LINES = 60
 """Of a function, with its docstring; its complexity is bounded by ruff (pyproject.toml)."""
 NO_PARTICIPLES = frozenset({"exceed", "feed", "heed", "need", "proceed", "seed", "speed"})
@@ -176,6 +178,17 @@ def test_every_public_class_name_stands_for_one_class() -> None:
 def test_no_package_gets_more_functions_named_by_a_bare_participle() -> None:
     too_many = {package: names for package, names in participles().items() if len(names) > PARTICIPLES.get(package, 0)}
     assert too_many == {}, "give these a verb, or a noun that says what they return"
+
+
+def test_a_method_names_its_object() -> None:
+    bare = [
+        f"{path}:{method.lineno} {node.name}.{method.name}"
+        for path, node in definitions()
+        if isinstance(node, ast.ClassDef)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name in WITHOUT_OBJECT
+    ]
+    assert bare == []
 
 
 def test_no_function_of_the_product_is_longer_than_a_screen() -> None:

@@ -44,7 +44,7 @@ class Compared:
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the ratio over the seeds."""
         pairs = zip(self.unbound.runs, self.bound.runs, strict=True)
-        found = Estimate.of([own.nodes / other.nodes for own, other in pairs])
+        found = Estimate.from_values([own.nodes / other.nodes for own, other in pairs])
         return found.low, found.high
 
 
@@ -54,7 +54,7 @@ def compare(runs: Runs) -> Compared:
     points = {hold: [none, runs(hold, RATE / 2), runs(hold, RATE)] for hold in FORMS}
     goal = min(points[hold][-1].share for hold in FORMS)
     pairs = zip(points[Hold.UNBOUND][-1].runs, points[Hold.BOUND][-1].runs, strict=True)
-    difference = Estimate.of([own.share - other.share for own, other in pairs])
+    difference = Estimate.from_values([own.share - other.share for own, other in pairs])
     tolerance = min(max(difference.high - difference.mean, _LEAST_TOLERANCE), _MOST_TOLERANCE)
     found = {hold: _at(points[hold], goal, tolerance, partial(runs, hold)) for hold in FORMS}
     return Compared(none, found[Hold.BOUND], found[Hold.UNBOUND], tolerance)

@@ -78,7 +78,9 @@ def cluster(size: int = NODES, seed: int = 1) -> Cluster:
             TargetLoadPacking(TARGET_PERCENT), LoadVariationRiskBalancing(), LowRiskOverCommitment(), Peaks(models)
         )
     )  # fmt: skip
-    nodes = ScoredNodes.of(names, capacity, requested=requested, limited=requested * rng.uniform(1, 1.6, (2, size)))
+    nodes = ScoredNodes.from_columns(
+        names, capacity, requested=requested, limited=requested * rng.uniform(1, 1.6, (2, size))
+    )
     return Cluster(nodes, LoadColumns((window,), recent), algorithms, power)
 
 

@@ -158,7 +158,7 @@ class ByLoad:
         own, place = self._own, by_number(cluster, self._own)
         cpu, memory = own.request[:, cluster.number[row] - 1].tolist()
         demand = PodDemand(requests=(cpu, memory), limits=(cpu, memory), predicted=(cpu, memory))
-        nodes = ScoredNodes.of(self._names, self._capacity, requested=_by_node(own.request, place))
+        nodes = ScoredNodes.from_columns(self._names, self._capacity, requested=_by_node(own.request, place))
         scores = score_nodes(self._algorithms, demand, nodes, self._load(place, now), now)
         return scale_scores(scores.total, self._scale)
 

@@ -235,7 +235,7 @@ class DemandWeek:
             self._publish_and_run()
             self._tick()
         for replica in (self._leader, self._standby):
-            replica.components.turn()
+            replica.components.report_due()
         self._call()
 
     def clear(self, now_seconds: float) -> None:

@@ -127,7 +127,7 @@ class LoadWatcherWeek:
         for half in (0.5, 1.0):
             self._now = began + (now_seconds - began) * half
             self._cluster.wall = self._wall()
-            self._watcher.turn()
+            self._watcher.fetch_due()
             for window in RollupWindow:
                 self._board.body(window, None, gzipped=True)
         self._metrics.on_reply(200)

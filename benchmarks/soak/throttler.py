@@ -151,12 +151,12 @@ class ThrottlerWeek(Churn[_Pod]):
             pod.move()
             self.desk.update(_node_pod(pod), self._now)
             self.desk.ask(pod.uid, "main", self._now)
-        self._tell(self.desk.turn(self._now))
+        self._tell(self.desk.grant_due(self._now))
         for pod in self._pods:
             self._report(pod)
         self.starts.keep(frozenset(pod.node for pod in self._pods))
-        self.permits.turn()
-        while self.late_pods.turn():
+        self.permits.write_due()
+        while self.late_pods.check_next():
             pass
         self._wait_for_writers()
 
@@ -176,7 +176,7 @@ class ThrottlerWeek(Churn[_Pod]):
         desk = self.desk
         opened, waited, started = desk.opened, desk.waited, desk.started
         desk.opened, desk.refused, desk.waited, desk.started = [], [], [], []
-        self.tallies.add(turn, len(opened))
+        self.tallies.count_tick(turn, len(opened))
         self.agent_metrics.on_turn(turn, opened=len(opened), waited=waited, started=started)
         counts, taken = desk.throttle.counts(), desk.throttle.starting
         self.agent_metrics.show(
@@ -192,7 +192,7 @@ class ThrottlerWeek(Churn[_Pod]):
             permits=tuple(permit for permit in whole.permits if permit.uid == pod.uid),
             late=tuple(late for late in whole.late if late.uid == pod.uid),
         )
-        self.starts.take(Caller(f"agent-{pod.node}", pod.node), Body(*pack(encode(report))))
+        self.starts.accept_report(Caller(f"agent-{pod.node}", pod.node), Body(*pack(encode(report))))
 
     def sizes(self) -> Mapping[str, int]:
         """Return what both processes keep, and the agent's files."""

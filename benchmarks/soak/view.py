@@ -92,8 +92,8 @@ class ViewWeek:
         observation = self._view.observe(self._wall())
         policies = {entry.name for entry in self._desired.entries()}
         whose = {f"node-{number}": f"policy-{number}" for number in self._groups}
-        starts = self._ratio.add(observation.starts, whose)
-        self._spared.add(starts, 60.0)
+        starts = self._ratio.add_starts(observation.starts, whose)
+        self._spared.add_starts(starts, 60.0)
         self._ratio.keep_only(policies)
         self._spared.keep_only(policies)
         self._view.keep_only(policies)

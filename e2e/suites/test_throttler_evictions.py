@@ -107,7 +107,7 @@ def outcome(connection: Connection, made: Json, node: str = "late-1") -> str:
         stale=lambda: None,
     )
     part.asked(node, [late(made)])
-    assert part.turn()
+    assert part.check_next()
     return outcomes[0]
 
 

@@ -125,7 +125,14 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
         loop=ReconcileLoop(
             loop.reconcile,
             context.wake,
-            between=(loop.publish_held, loop.rescue, scaler.turn, objectives.save, left_loads.turn, releasing.turn),
+            between=(
+                loop.publish_held,
+                loop.rescue,
+                scaler.scale_due,
+                objectives.save,
+                left_loads.look_for_loads,
+                releasing.write_due,
+            ),
             due_in=loop.publish_due_in,
             at_end=objectives.close,
             heart=context.heart,

@@ -112,7 +112,7 @@ class ChunkPrices:
     """Whether cpu and memory have prices of their own, which are added up; else the larger share decides."""
     known: bool = False
 
-    def of(self, requests: Mapping[str, int]) -> float | None:
+    def price_of(self, requests: Mapping[str, int]) -> float | None:
         """Return the price of a chunk, whose requests are in thousandths; None where no node has a price."""
         if not self.known:
             return None
@@ -168,7 +168,7 @@ class CeilingLedger:
         if ceiling.memory is not None:
             found.append(ChunkBound("memory", ceiling.memory, requests.get("memory", 0)))
         if ceiling.per_hour is not None:
-            found.append(ChunkBound("perHour", ceiling.per_hour, self.prices.of(requests)))
+            found.append(ChunkBound("perHour", ceiling.per_hour, self.prices.price_of(requests)))
         return found
 
     def count_allowed(self, namespace: str, bounds: Sequence[ChunkBound], count: int) -> tuple[int, tuple[str, ...]]:
@@ -199,7 +199,7 @@ class CeilingLedger:
                 fewer = min(fewer, most)
         return max(fewer, 0), tuple(blocking)
 
-    def take(self, namespace: str, bounds: Sequence[ChunkBound], count: int) -> None:
+    def subtract_chunks(self, namespace: str, bounds: Sequence[ChunkBound], count: int) -> None:
         """Take off what so many chunks request."""
         for name, _, each in bounds:
             used = count * (each or 0)

@@ -99,7 +99,7 @@ def plan_buffers(snapshot: Snapshot, buffers: Iterable[CapacityBuffer], inputs: 
     ceiling = (inputs.ceiling.ceiling, inputs.ceiling.prices)
     if asked != memory.asked or inputs.quotas != memory.quotas_seen or ceiling != memory.ceiling:
         memory.asked, memory.quotas_seen, memory.ceiling = asked, inputs.quotas, ceiling
-        quotas = QuotaLedger.of(inputs.quotas, memory.quotas)
+        quotas = QuotaLedger.from_quotas(inputs.quotas, memory.quotas)
         for known, plan in zip(ordered, asked, strict=True):
             _set_bounds(known, plan, quotas, inputs.ceiling)
     for place, known in enumerate(ordered):
@@ -256,7 +256,7 @@ def _apply_bounds(
     by_ceiling, bound_names = ceiling.count_allowed(namespace, bounds, asked)
     replicas = min(by_quotas, by_ceiling, MOST_CHUNKS, asked)
     take(counting, usage, replicas)
-    ceiling.take(namespace, bounds, replicas)
+    ceiling.subtract_chunks(namespace, bounds, replicas)
     if replicas == asked:
         return replicas, ()
     limits = []

@@ -74,7 +74,7 @@ class QuotaLedger:
     _of: dict[str, list[Allowance]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, quotas: Iterable[wire.ResourceQuota], memory: QuotaMemory | None = None) -> "QuotaLedger":
+    def from_quotas(cls, quotas: Iterable[wire.ResourceQuota], memory: QuotaMemory | None = None) -> "QuotaLedger":
         """Begin with what pods have left of them."""
         read = (memory or QuotaMemory()).read(quotas)
         return cls({name: [Allowance(quota, dict(quota.left)) for quota in of] for name, of in read.items()})

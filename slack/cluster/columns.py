@@ -369,7 +369,7 @@ class ClusterColumns(ColumnTables):
             # The pod that is replaced may have been the last to hold the very same values.
             kind, requests = self._kind_and_requests(pod, role, text, using=using, counted=counted)
         if row is None:
-            row = self.pods.add(key, uid)
+            row = self.pods.add_pod(key, uid)
             self.pods.cells.created[row] = _whole_seconds(created)
             self.changed += 1
         node = NONE
@@ -469,7 +469,7 @@ class ClusterColumns(ColumnTables):
             self._hold(kind, requests)
         cells, key = self.pods.cells, self.pods.keys[row]
         if bucket >= 0:
-            self.arrivals.add(kind, bucket, key)
+            self.arrivals.count_arrival(kind, bucket, key)
             cells.arrival_bucket[row], cells.arrival_kind[row] = bucket, kind
         elif counted and cells.arrival_kind[row] != kind:  # NONE: it has none now
             self.arrivals.move(cells.arrival_kind[row], kind, cells.arrival_bucket[row], key)

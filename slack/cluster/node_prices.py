@@ -66,7 +66,7 @@ class NodePrices:
                 return price.per_hour
         return dict(self.instance_types).get(labels.get(INSTANCE_TYPE, ""))
 
-    def of(self, labels: Mapping[str, str], cpu_millis: int, memory_bytes: int) -> float | None:
+    def price_of(self, labels: Mapping[str, str], cpu_millis: int, memory_bytes: int) -> float | None:
         """Return a node's price; None where it has none."""
         found = self.named(labels)
         return self.of_room(cpu_millis, memory_bytes) if found is None and self.by_amount else found

@@ -24,7 +24,7 @@ class Reach:
         self._indexed: list[int] = []
         self._index = ClassIndex(())
 
-    def of(self, constraints: Mapping[int, Constraints], classes: Mapping[int, NodeClass]) -> BoolArray:
+    def matrix_of(self, constraints: Mapping[int, Constraints], classes: Mapping[int, NodeClass]) -> BoolArray:
         """Return the matrix [C, NC] for these constraints and classes, by their ids."""
         constraint_ids, class_ids = list(constraints), list(classes)
         rows = max(max(constraint_ids, default=0) + 1, self._known.shape[0])

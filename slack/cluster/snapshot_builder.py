@@ -306,7 +306,7 @@ class SnapshotBuilder:
         if before is not None and before[0] is shown and before[1] is nodes:
             return before[2]
         constraints = dict(zip(shown.constraint_ids, shown.constraints, strict=True))
-        reach = _frozen(self._reach.of(constraints, dict(zip(nodes.class_ids, nodes.classes, strict=True))))
+        reach = _frozen(self._reach.matrix_of(constraints, dict(zip(nodes.class_ids, nodes.classes, strict=True))))
         self._reached = (shown, nodes, reach)
         return reach
 

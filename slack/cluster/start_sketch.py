@@ -67,7 +67,7 @@ class ReadySketch:
     def __init__(self) -> None:
         self._halves: list[_Half] = []
 
-    def add(
+    def add_start(
         self,
         at: float,
         *,

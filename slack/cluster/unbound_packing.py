@@ -75,7 +75,7 @@ class OrderedNodes:
     class_id: IndexArray
     """[N]"""
 
-    def take(self, places: IntArray, each: IntArray, asked: Iterable[tuple[int, int]]) -> None:
+    def fill_places(self, places: IntArray, each: IntArray, asked: Iterable[tuple[int, int]]) -> None:
         """Fill these places, each of which occurs once, with so many placeholders that request so much."""
         self.slots[places] -= each
         self.usable[places] &= self.slots[places] > 0
@@ -112,7 +112,7 @@ class PlaceRoom:
         """Return how many placeholders fit that request so much."""
         return max(0, min((self.slots, *(self.free[column] // amount for column, amount in asked))))
 
-    def take(self, each: int, asked: Iterable[tuple[int, int]]) -> None:
+    def fill_with(self, each: int, asked: Iterable[tuple[int, int]]) -> None:
         """Fill it with so many placeholders."""
         self.slots -= each
         for column, amount in asked:
@@ -232,11 +232,11 @@ def pack_again(
             if left is None:
                 left = room.copy()
                 for earlier, known in zip(groups[:index], fills, strict=True):
-                    left.take(known.places, known.each, earlier.asked)
+                    left.fill_places(known.places, known.each, earlier.asked)
             fill = _fill(left, group, theirs, domains)
         if left is not None:
-            left.take(fill.places, fill.each, group.asked)
-        changes.take(group, old, fill)
+            left.fill_places(fill.places, fill.each, group.asked)
+        changes.next_shape(group, old, fill)
         fills.append(fill)
     amounts, number = before.amounts, before.number
     if not all(map(is_, before.fills, fills)):
@@ -264,7 +264,7 @@ def pack_anew(
     left, fills = room.copy(), []
     for group, theirs in zip(groups, hosts, strict=True):
         fill = _fill(left, group, theirs, domains)
-        left.take(fill.places, fill.each, group.asked)
+        left.fill_places(fill.places, fill.each, group.asked)
         fills.append(fill)
     amounts, number = np.empty_like(room.free.T), np.empty_like(room.slots)
     amounts[room.order], number[room.order] = (room.free - left.free).T, room.slots - left.slots
@@ -297,7 +297,7 @@ class _Changes:
             for place, (then, now) in self._at.items()
         )
 
-    def take(self, group: PackedShape, old: ShapeFill, new: ShapeFill) -> None:
+    def next_shape(self, group: PackedShape, old: ShapeFill, new: ShapeFill) -> None:
         """Go on to the next shape."""
         if new is not old:
             for place in {place for place, each in old.taken.items() ^ new.taken.items()} - self._at.keys():
@@ -305,16 +305,16 @@ class _Changes:
         self._earlier.append((group, old, new))
         for place, (then, now) in self._at.items():
             if each := old.taken.get(place):
-                then.take(each, group.asked)
+                then.fill_with(each, group.asked)
             if each := new.taken.get(place):
-                now.take(each, group.asked)
+                now.fill_with(each, group.asked)
 
     def _so_far(self, place: int) -> tuple[PlaceRoom, PlaceRoom]:
         """Return what both packings have left at a place that did not differ so far."""
         then, now = self._before.at(place), self._now.at(place)
         for group, old, new in self._earlier:
-            then.take(old.taken.get(place, 0), group.asked)
-            now.take(new.taken.get(place, 0), group.asked)
+            then.fill_with(old.taken.get(place, 0), group.asked)
+            now.fill_with(new.taken.get(place, 0), group.asked)
         return then, now
 
 

@@ -60,7 +60,7 @@ class _Walk:
                 text += f".{collection.key}" if text else collection.key
         return text
 
-    def add(self, size: int, anchor: str | None, key: str = "") -> None:
+    def add_node(self, size: int, anchor: str | None, key: str = "") -> None:
         """Take a node that is whole."""
         if anchor is not None:
             self.sizes[anchor] = size
@@ -93,7 +93,7 @@ def check_bounds(data: bytes | str) -> None:
                 walk.open.append(_Collection(isinstance(event, yaml.MappingStartEvent), event.anchor))
             elif isinstance(event, yaml.CollectionEndEvent):
                 collection = walk.open.pop()
-                walk.add(collection.size, collection.anchor)
+                walk.add_node(collection.size, collection.anchor)
     except UnboundedYaml:
         raise
     except (yaml.YAMLError, UnicodeError):
@@ -108,7 +108,7 @@ def _alias(walk: _Walk, event: yaml.AliasEvent) -> None:
     if walk.aliased > MOST_ALIASED:
         problem = f"aliases stand for more than {MOST_ALIASED:,} values; write them out"
         raise UnboundedYaml(_line(event), walk.path(), problem)
-    walk.add(size, None)
+    walk.add_node(size, None)
 
 
 def _scalar(walk: _Walk, event: yaml.ScalarEvent) -> None:
@@ -116,7 +116,7 @@ def _scalar(walk: _Walk, event: yaml.ScalarEvent) -> None:
     if length > MOST_DIGITS and _is_number(event):
         problem = f"a number of {length:,} characters; none that anything here takes is longer than {MOST_DIGITS}"
         raise UnboundedYaml(_line(event), walk.path(), problem)
-    walk.add(1 + length // _TEXT_UNIT, event.anchor, event.value)
+    walk.add_node(1 + length // _TEXT_UNIT, event.anchor, event.value)
 
 
 def _is_number(event: yaml.ScalarEvent) -> bool:

@@ -65,7 +65,9 @@ class LearntCapacity:
         before = self._before.per_second
         return max(before, self._now.per_second) if self._now.completed >= SOON_MESSAGES else before
 
-    def take(self, seconds: float, in_flight: float, completed: int, arrived: int, *, slots: int, idle: bool) -> None:
+    def learn_from_tick(
+        self, seconds: float, in_flight: float, completed: int, arrived: int, *, slots: int, idle: bool
+    ) -> None:
         """Take what the broker's counters say since the tick before.
 
         Args:

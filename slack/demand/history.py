@@ -75,7 +75,7 @@ class QueueHistory:
         self._shortest: QueueLag | None = None
         """The counters when the queue was shortest; the last of such moments."""
 
-    def add(self, at_seconds: float, lag: QueueLag, keep_seconds: float) -> ReadingChange | None:
+    def add_reading(self, at_seconds: float, lag: QueueLag, keep_seconds: float) -> ReadingChange | None:
         """Take a reading; return what came since the one before.
 
         None where there is none before, or the clock went back, or the queue is another under the same name.

@@ -123,7 +123,7 @@ class QueueMemory:
         pool = self.pool
         self.lag, self.retired_backlog = lag, retired_backlog
         self.durations.reported(durations_ms)
-        change = self.change = self.history.add(now_seconds, lag, pool.stale_seconds * 2)
+        change = self.change = self.history.add_reading(now_seconds, lag, pool.stale_seconds * 2)
         moved = lag.backlog > 0 or lag.in_flight > 0 or retired_backlog > 0
         if change is not None:
             self.durations.counted(change.seconds, change.in_flight, change.completed)

@@ -52,7 +52,7 @@ class NamespaceRoom:
             self.cpu_millis += pool.cpu_millis * count.unknown
             self.memory_bytes += sum(_memory_bytes(pool, subject) * n for subject, n in count.subjects.items())
 
-    def take(self, pool: PoolSettings, number: int) -> None:
+    def reserve_containers(self, pool: PoolSettings, number: int) -> None:
         """Count containers that are asked for now."""
         self.creating += number
         self.cpu_millis += pool.cpu_millis * number

@@ -245,7 +245,7 @@ class Round:
             self._asked.append(
                 Creation(id=self._name(turn.key), key=turn.key, revision=pool.revision, subject=pool.subject, also=also)
             )
-        turn.room.take(pool, number)
+        turn.room.reserve_containers(pool, number)
         turn.added += number
         if self._node_room is not None:
             self._node_room -= number
@@ -368,7 +368,7 @@ class Round:
         full, idle = turn.room.used >= turn.room.limit, self._idle_for(turn)
         slots = len(queue.serving(turn.count)) * pool.concurrency
         if queue.change is not None:
-            queue.capacity.take(*queue.change, slots=slots, idle=idle > 0)
+            queue.capacity.learn_from_tick(*queue.change, slots=slots, idle=idle > 0)
         queue.held = judge(
             ActionPressure(
                 containers=turn.room.used,

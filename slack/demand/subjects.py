@@ -30,14 +30,14 @@ def _label(part: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Subject:
-    """`act.{namespace}.{action}.{memory_mib}`; made by `of` or `parse`."""
+    """`act.{namespace}.{action}.{memory_mib}`; made by `from_action` or `parse`."""
 
     namespace: str
     action: str
     memory_mib: int
 
     @classmethod
-    def of(cls, namespace: str, action: str, memory_mib: int) -> Self:
+    def from_action(cls, namespace: str, action: str, memory_mib: int) -> Self:
         """Return the subject of an action.
 
         Raises:
@@ -57,7 +57,7 @@ class Subject:
         parts = text.split(".")
         if len(parts) != 4 or parts[0] != FIRST or not parts[3].isascii() or not parts[3].isdigit():
             raise InvalidSubject(f"{text!r}: {FIRST}.NAMESPACE.ACTION.MEMORY_MIB, such as act.media.thumbnail.256")
-        found = cls.of(parts[1], parts[2], int(parts[3][:12]))
+        found = cls.from_action(parts[1], parts[2], int(parts[3][:12]))
         if str(found) != text:
             raise InvalidSubject(f"{text!r}: it would be {found}")
         return found

@@ -140,7 +140,7 @@ class RunTotals:
     """At which the rules answer otherwise than the recording has it."""
     pools: dict[QueueKey, PoolTotals] = field(default_factory=dict)
 
-    def of(self, key: QueueKey) -> PoolTotals:
+    def totals_of(self, key: QueueKey) -> PoolTotals:
         """Return a pool's."""
         return self.pools.setdefault(key, PoolTotals())
 
@@ -201,18 +201,18 @@ def _count(totals: RunTotals, line: TickLine, result: TickResult) -> None:
     totals.ticks += 1
     totals.created += len(result.creations)
     for creation in result.creations:
-        totals.of(creation.key).created += 1
+        totals.totals_of(creation.key).created += 1
     for ending in result.endings:
         totals.ended[str(ending.reason)] += 1
-        totals.of(ending.key).ended += 1
+        totals.totals_of(ending.key).ended += 1
     refused = [key for key, verdict in result.verdicts.items() if verdict.reject]
     totals.refused_ticks += bool(refused)
     for key in refused:
-        totals.of(key).refused_ticks += 1
+        totals.totals_of(key).refused_ticks += 1
     for key, target in result.targets.items():
-        totals.of(key).unmet = max(totals.of(key).unmet, target.unmet)
+        totals.totals_of(key).unmet = max(totals.totals_of(key).unmet, target.unmet)
     for key, figures in result.figures.items():
-        totals.of(key).queued = max(totals.of(key).queued, figures.queued)
+        totals.totals_of(key).queued = max(totals.totals_of(key).queued, figures.queued)
     answered = (
         tuple(creation.id for creation in result.creations),
         tuple((ending.container_id, ending.reason) for ending in result.endings),

@@ -135,7 +135,7 @@ class PipelinedClient:
                 if exchange.left and len(self._open) < self._most:
                     self._have(len(self._open) + 1)
                 else:
-                    exchange.take(self._open)
+                    exchange.wait_for_answers(self._open)
         except KubeError as error:
             exchange.fail(self._open, error)
         self._alive()
@@ -194,7 +194,7 @@ class _Exchange:
             self._lose_closed(pipelines)
         return any(pipeline.under_way for pipeline in pipelines)
 
-    def take(self, pipelines: Sequence[_Pipeline]) -> None:
+    def wait_for_answers(self, pipelines: Sequence[_Pipeline]) -> None:
         """Wait for answers, and take those that are there.
 
         Raises:

@@ -418,6 +418,6 @@ class Reflector(Generic[T]):
     def _skip(self, bad: Undecodable, *, syncing: bool) -> None:
         """Leave out an object that cannot be read. It is not gone: what the sink knows of it stays as it was."""
         self._heard()
-        self.unreadable.add(bad)
+        self.unreadable.add_object(bad)
         if syncing and bad.who.known and isinstance(self._sink, KeepingSink):
             self._sink.keep(bad.who)

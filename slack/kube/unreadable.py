@@ -40,7 +40,7 @@ class UnreadableObjects:
             self._keep(self._listed)
         self._listed = None
 
-    def add(self, bad: Undecodable) -> None:
+    def add_object(self, bad: Undecodable) -> None:
         """An object cannot be read."""
         self.count += 1
         name = bad.name

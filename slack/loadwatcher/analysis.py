@@ -66,7 +66,7 @@ class Analyser:
         dropped: list[Dropped] = []
         for kind in readings.types():
             figures = _figures(readings, kind)
-            observed = readings.of(Statistic.OBSERVED_AT, kind)
+            observed = readings.values_of(Statistic.OBSERVED_AT, kind)
             kept = set()
             for name in sorted(set().union(*figures)):
                 values = [value for of_name in figures if (value := of_name.get(name)) is not None]
@@ -91,8 +91,8 @@ class Analyser:
 
 def _figures(readings: Readings, kind: MetricType) -> list[Mapping[str, float]]:
     rolled = (Statistic.AVERAGE, Statistic.DEVIATION)
-    of_windows = [readings.of(statistic, kind, window) for statistic in rolled for window in WINDOWS]
-    return [readings.of(Statistic.LATEST, kind), *of_windows]
+    of_windows = [readings.values_of(statistic, kind, window) for statistic in rolled for window in WINDOWS]
+    return [readings.values_of(Statistic.LATEST, kind), *of_windows]
 
 
 def _value_fault(values: list[float]) -> tuple[Fault, str] | None:

@@ -46,7 +46,7 @@ class NodeNames:
     _by_other: Mapping[str, str | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, nodes: Iterable[KnownNode]) -> "NodeNames":
+    def from_nodes(cls, nodes: Iterable[KnownNode]) -> "NodeNames":
         """Gather what nodes go by."""
         by_name: dict[str, str] = {}
         others: dict[str, str | None] = {}

@@ -98,7 +98,7 @@ class LoadReport(msgspec.Struct, frozen=True):
             return None
         return self.window.end if load.observed_at is None else load.observed_at
 
-    def of(self, node: str) -> "LoadReport | None":
+    def report_of_node(self, node: str) -> "LoadReport | None":
         """Return the report of one node alone; None where there is nothing about it."""
         load = self.nodes.get(node)
         return None if load is None else msgspec.structs.replace(self, nodes={node: load})

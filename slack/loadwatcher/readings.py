@@ -40,7 +40,7 @@ class Readings:
     windows: frozenset[RollupWindow] = field(default_factory=lambda: frozenset(RollupWindow))
     """Those that can be told; a sampler that is young has no long ones."""
 
-    def of(self, statistic: Statistic, kind: MetricType, window: RollupWindow | None = None) -> Values:
+    def values_of(self, statistic: Statistic, kind: MetricType, window: RollupWindow | None = None) -> Values:
         """Return values; none where they were not asked for."""
         return self.values.get(ReadingKey(statistic, kind, window), {})
 

@@ -77,7 +77,7 @@ def choose(
         report = reports.get(window)
         if report is None or not fresh(report, now, max_age_seconds):
             continue
-        found = report if node is None else report.of(node)
+        found = report if node is None else report.report_of_node(node)
         if found is not None and found.nodes:
             return found
     return None
@@ -95,7 +95,7 @@ def _match_series(
     found: dict[str, dict[MetricType, str]] = {}
     unmatched = set()
     for kind, good in judgement.good.items():
-        observed = readings.of(Statistic.OBSERVED_AT, kind)
+        observed = readings.values_of(Statistic.OBSERVED_AT, kind)
         for series in sorted(good):
             node = names.node(series)
             if node is None:
@@ -110,7 +110,7 @@ def _match_series(
 
 def _observed_at(readings: Readings, series: Mapping[str, Mapping[MetricType, str]]) -> Mapping[str, int]:
     """Return when nodes were seen last: its oldest newest sample, for a node is known as well as its worst figure."""
-    observed = {kind: readings.of(Statistic.OBSERVED_AT, kind) for kind in MetricType}
+    observed = {kind: readings.values_of(Statistic.OBSERVED_AT, kind) for kind in MetricType}
     return {
         node: int(min(observed[kind][name] for kind, name in of_types.items())) for node, of_types in series.items()
     }
@@ -122,7 +122,7 @@ def _latest(
     """Return each node's newest figures, which all windows share."""
     found: dict[MetricType, dict[str, Metric]] = {}
     for kind, name in _NAMES.items():
-        values = readings.of(Statistic.LATEST, kind)
+        values = readings.values_of(Statistic.LATEST, kind)
         found[kind] = {
             node: Metric(name, kind, Rollup.LATEST, round(values[of_types[kind]], _DECIMALS))
             for node, of_types in series.items()
@@ -140,8 +140,8 @@ def _metrics(
     """Return the figures of one window by node; a deviation alone reads as an idle node, and is not told."""
     found: dict[str, list[Metric]] = {}
     for kind, name in _NAMES.items():
-        averages = readings.of(Statistic.AVERAGE, kind, window)
-        deviations = readings.of(Statistic.DEVIATION, kind, window)
+        averages = readings.values_of(Statistic.AVERAGE, kind, window)
+        deviations = readings.values_of(Statistic.DEVIATION, kind, window)
         newest = latest[kind]
         for node, of_types in series.items():
             average = averages.get(of_types[kind]) if kind in of_types else None

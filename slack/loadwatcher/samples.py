@@ -35,7 +35,7 @@ class Rings:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, samples: Iterable[LoadSample]) -> list[LoadSample]:
+    def add_samples(self, samples: Iterable[LoadSample]) -> list[LoadSample]:
         """Take samples in; returns those that were new."""
         new = []
         for sample in samples:

@@ -78,14 +78,14 @@ def observe(
         cache: of the plan.
         now: Unix seconds.
     """
-    domains = cache.of(divided, node_view(snapshot), policies)
+    domains = cache.compute(divided, node_view(snapshot), policies)
     ranks = [priority_classes.values.get(policy.spec.priority_class_name, PRIORITY) for policy in policies]
     counting = [
         counting_of(snapshot, domain, rank, cache.part(domain.policy.name))
         for domain, rank in zip(domains, ranks, strict=True)
     ]
-    placeholders = dict(cache.of(by_policy, snapshot.placeholders))
-    alike = [cache.part(policy.name).of(alike_of, placeholders.get(policy.name, ())) for policy in policies]
+    placeholders = dict(cache.compute(by_policy, snapshot.placeholders))
+    alike = [cache.part(policy.name).compute(alike_of, placeholders.get(policy.name, ())) for policy in policies]
     shapes: dict[str, dict[str, Shape]] = {}
     for there in existing:
         shapes.setdefault(there.policy, {})[there.shape.name] = there.shape

@@ -200,7 +200,7 @@ def _amounts_of(inputs: PolicyInputs, wants: PolicyWants, rollout: PolicyRollout
     """Add up what the plan heads for and what is held now, in amounts, nodes and money."""
     snapshot, domain, vectors = inputs.snapshot, inputs.domain, rollout.vectors
     added, heading, reserved = inputs.added, rollout.heading, rollout.reserved
-    rooms = [(1, added.of(s.shape.name).room(s.count, vectors[s.shape.name])) for s in heading]
+    rooms = [(1, added.additions_to(s.shape.name).room(s.count, vectors[s.shape.name])) for s in heading]
     planned = total_of(rooms, wants.width)
     if inputs.strangers or wants.hosted:
         guests = _room(inputs.guests, wants.hosted, wants.width)
@@ -304,7 +304,7 @@ def _unsure(
         apart: the scheduler keeps mirrors off the nodes that their workload's pods avoid.
     """
     kinds = snapshot.kinds
-    some = cache.of(_depend_on_more, kinds.unchecked, snapshot.constraints, kinds.constraint_id)
+    some = cache.compute(_depend_on_more, kinds.unchecked, snapshot.constraints, kinds.constraint_id)
     if not some.any():
         return ()
     covered = np.zeros(len(kinds), dtype=bool)
@@ -360,7 +360,7 @@ def plan(
     if len({policy.name for policy in policies}) < len(policies):
         raise ValueError("two policies have the same name")
     cache = PlanCache() if cache is None else cache
-    ordered = cache.of(with_rate, tuple(sorted(policies, key=lambda policy: policy.name)), default_rate)
+    ordered = cache.compute(with_rate, tuple(sorted(policies, key=lambda policy: policy.name)), default_rate)
     snapshot = widened(snapshot, named(ordered, (there.shape for there in existing)))
     observed = observe(snapshot, ordered, existing, state, priority_classes, cache, now)
     reserved = assign_reservations(observed, existing, pools, quotas, priority_classes, cache)

@@ -272,7 +272,7 @@ def _granted(snapshot: Snapshot, home: Home, groups: Sequence[_Group], mirrors: 
     most = np.append(ceiling, UNLIMITED)
     asks = []
     for group in groups:
-        unit = np.append(home.added.of(group.shape.name).size(group.vector), 1)
+        unit = np.append(home.added.additions_to(group.shape.name).size(group.vector), 1)
         namespace, there = group.asking[0].pool.workload.namespace, group.shape.name in home.demand
         asks.append(Ask(namespace, f"{namespace}/{group.shape.name}", group.count, unit, there))
     named = ("spec.extraCapacity.ceiling",) * (width + 1)

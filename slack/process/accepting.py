@@ -245,12 +245,12 @@ class Acceptor:
 
     def _take(self, wire: socket.socket, address: str) -> None:
         connection, now = _Accepted(wire), self._now()
-        if not self._table.add(connection, address, now):
+        if not self._table.add_connection(connection, address, now):
             wire.close()
             return
         connection.deadline = now + self._bounds.request_seconds
         self._open[connection] = None
-        self._strangers.add(connection, address, now)
+        self._strangers.add_connection(connection, address, now)
         task = asyncio.get_running_loop().create_task(self._connect(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -49,7 +49,7 @@ class ConnectionTable(Generic[C]):
     def __len__(self) -> int:
         return len(self._addresses)
 
-    def add(self, connection: C, address: str, now: float) -> bool:
+    def add_connection(self, connection: C, address: str, now: float) -> bool:
         """Take a new connection in as an idle one; False if all places are taken by busy ones.
 
         Args:

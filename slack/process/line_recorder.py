@@ -35,7 +35,7 @@ Item = TypeVar("Item")
 
 
 class LineRecorder(Generic[Item]):
-    """Appends to one file until `stop`; `add` from any thread."""
+    """Appends to one file until `stop`; `add_item` from any thread."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class LineRecorder(Generic[Item]):
         self._file.open("ab").close()
         self._thread.start()
 
-    def add(self, item: Item) -> None:
+    def add_item(self, item: Item) -> None:
         """Take an item; returns at once."""
         try:
             self._waiting.put_nowait(item)

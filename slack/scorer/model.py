@@ -4,7 +4,7 @@ All arrays of one call follow the same order of nodes. Where an array has two ax
 in millicores, row `MEMORY` in bytes. What is not known is NaN, never 0. Values are never changed after they were made.
 
 Usage:
-    nodes = NodeColumns.of(names, capacity, allocatable, ...)
+    nodes = NodeColumns.from_columns(names, capacity, allocatable, ...)
     scores = score_nodes(algorithms, pod, nodes, load, now)      # slack.scorer.scoring
     nodes.names[scores.best], scores.total[scores.best], scores.terms["TargetLoadPacking.utilization_percent"]
 """
@@ -50,7 +50,7 @@ class ScoredNodes:
     """[N] Unix time of creation."""
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         names: tuple[str, ...],
         capacity: FloatArray,

@@ -183,7 +183,7 @@ def read_line(line: bytes) -> Recorded:
     flat = [column for value in columns for column in (value if isinstance(value, tuple) else (value,))]
     if any(len(column) != size for column in [*flat, found.scores]):
         raise InvalidRecord("no recorded decision: not every column has a value for each node")
-    nodes = ScoredNodes.of(
+    nodes = ScoredNodes.from_columns(
         tuple(own.names),
         _array(own.capacity),
         allocatable=_array(own.allocatable),

@@ -88,7 +88,7 @@ class NodeThrottle:
         for namespace in {pod.namespace for pod in self._pods.values()}:
             self._judge_share(namespace)
 
-    def add(self, pod: GatedPod, now: float) -> None:
+    def add_pod(self, pod: GatedPod, now: float) -> None:
         """Take a pod in, its images still to come; one that is there already stays as it is."""
         if pod.uid in self._pods:
             return
@@ -267,7 +267,7 @@ class NodeThrottle:
         if not self._queue:
             self._pending_since = now
         pod = record.pod
-        self._queue.add(
+        self._queue.add_container(
             record.key, pod.namespace, now, arrival=record.arrival, declared=record.declared, priority=pod.priority
         )
 

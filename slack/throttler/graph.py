@@ -35,7 +35,7 @@ class Graph:
     depends_on: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def of(
+    def from_dependencies(
         cls, containers: Sequence[str], depends_on: Mapping[str, Iterable[str]], init: Collection[str] = ()
     ) -> "Graph":
         """Check dependencies.
@@ -123,7 +123,7 @@ def parse_depends_on(text: str, containers: Sequence[str], init: Collection[str]
             raise InvalidGraph((f"names more than {MAX_NAMES} containers",))
         if not isinstance(needed, list) or not all(isinstance(other, str) for other in needed):
             raise InvalidGraph((f'{_short(name)}: is no list of containers such as ["app_a"]',))
-    return Graph.of(containers, found, init)
+    return Graph.from_dependencies(containers, found, init)
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -155,7 +155,7 @@ def _pod(
         never_gated = exempt(pod) or _never_in(document)
     except InvalidManifest as error:
         raise InvalidPod((f"{path}{error}",), source) from None
-    graph, problems = Graph.of(names, {}), misplaced
+    graph, problems = Graph.from_dependencies(names, {}), misplaced
     try:
         if text is not None:
             graph = parse_depends_on(text, names, _init_names(spec))
@@ -197,7 +197,7 @@ def _study(pod: Mapping[str, Any], source: str) -> PodOrder:
             raise InvalidPod((f"{path}.containers[{index}].dependsOn: is no list of containers",), source)
         needs[container["name"]] = needed
     try:
-        return PodOrder("Pod", str(pod.get("id") or manifest.get("id") or ""), Graph.of(names, needs))
+        return PodOrder("Pod", str(pod.get("id") or manifest.get("id") or ""), Graph.from_dependencies(names, needs))
     except InvalidGraph as error:
         problems = tuple(f"{path}.containers: dependsOn: {problem}" for problem in error.problems)
         raise InvalidPod(problems, source) from None

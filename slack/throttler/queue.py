@@ -53,7 +53,9 @@ class PendingQueue:
     def __contains__(self, key: Key) -> bool:
         return key in self._places
 
-    def add(self, key: Key, namespace: str, since: float, *, arrival: int, declared: int, priority: int = 0) -> None:
+    def add_container(
+        self, key: Key, namespace: str, since: float, *, arrival: int, declared: int, priority: int = 0
+    ) -> None:
         """Put a container in; it is not there yet."""
         place = Place(-priority if self._by_priority else 0, since, arrival, declared, key)
         self._priorities[key] = priority
@@ -67,7 +69,9 @@ class PendingQueue:
         for place in tuple(self._places.values()):
             key, namespace, priority = place.key, self._namespaces[place.key], self._priorities[place.key]
             self.remove(key)
-            self.add(key, namespace, place.since, arrival=place.arrival, declared=place.declared, priority=priority)
+            self.add_container(
+                key, namespace, place.since, arrival=place.arrival, declared=place.declared, priority=priority
+            )
 
     def _put(self, place: Place, namespace: str) -> None:
         key = place.key

@@ -190,7 +190,7 @@ def _problems(pod: str, members: tuple[Member, ...]) -> list[str]:
         ("needs", {member.name: () for member in members}),
     ):
         try:
-            Graph.of(names, edges)
+            Graph.from_dependencies(names, edges)
         except InvalidGraph as error:
             problems += [f"containers of pod {pod}: {field}: {problem}" for problem in error.problems]
     known = set(names)

@@ -145,7 +145,7 @@ def _fill(node: _Node) -> None:
     for name, members in pods_of(node.scenario).items():
         containers = tuple(GatedContainer(member.name, member.depends_on) for member in members)
         pod = GatedPod(name, members[0].spec.namespace, containers, members[0].spec.priority)
-        node.throttle.add(pod, 0.0)
+        node.throttle.add_pod(pod, 0.0)
         for member in members:
             key = Key(name, member.name)
             node.runs[key] = _Run(member, key, tuple(Key(name, other) for other in member.needs))

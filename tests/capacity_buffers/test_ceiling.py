@@ -83,7 +83,7 @@ def test_a_namespace_gets_its_share_and_the_others_what_is_left() -> None:
     for namespace, expected in (("a", 4), ("a", 0), ("b", 3), ("c", 1)):
         count, _ = ledger.count_allowed(namespace, bounds, 3 if namespace == "b" else 10)
         assert count == expected, namespace
-        ledger.take(namespace, bounds, count)
+        ledger.subtract_chunks(namespace, bounds, count)
 
 
 def test_room_costs_what_the_nodes_of_the_cluster_cost() -> None:
@@ -91,8 +91,8 @@ def test_room_costs_what_the_nodes_of_the_cluster_cost() -> None:
     snapshot = snapshot_of(*nodes, labels=(INSTANCE_TYPE,))
 
     by_type = chunk_prices(snapshot, parse_prices({"instanceTypes": {"m": 0.4}}))
-    assert by_type.of({"cpu": 1000}) == pytest.approx(0.1)
-    assert by_type.of({"cpu": 1000, "memory": 8 * (1 << 30) * 1000}) == pytest.approx(0.2)
+    assert by_type.price_of({"cpu": 1000}) == pytest.approx(0.1)
+    assert by_type.price_of({"cpu": 1000, "memory": 8 * (1 << 30) * 1000}) == pytest.approx(0.2)
     by_amount = chunk_prices(snapshot, parse_prices({"cpu": 0.03, "memory": 0.01}))
-    assert by_amount.of(CHUNK) == pytest.approx(0.025)
-    assert chunk_prices(snapshot, NO_PRICES).of(CHUNK) is None
+    assert by_amount.price_of(CHUNK) == pytest.approx(0.025)
+    assert chunk_prices(snapshot, NO_PRICES).price_of(CHUNK) is None

@@ -37,7 +37,7 @@ def _allowed(
     ],
 )
 def test_a_quota_allows_what_it_has_left(hard: Any, used: Any, allowed: int) -> None:
-    fewer, names = _allowed(QuotaLedger.of([quota(hard, used)]), 50)
+    fewer, names = _allowed(QuotaLedger.from_quotas([quota(hard, used)]), 50)
 
     assert (fewer, names) == (allowed, ("q",) if allowed < 50 else ())
 
@@ -94,13 +94,13 @@ WEIGHTED = {
     ],
 )
 def test_a_quota_counts_within_its_scopes(scopes: Any, fields: Any, requests: Any, counts: bool) -> None:
-    ledger = QuotaLedger.of([quota({"pods": "2"}, **scopes)])
+    ledger = QuotaLedger.from_quotas([quota({"pods": "2"}, **scopes)])
 
     assert _allowed(ledger, 5, spec=pod_spec(**fields), requests=requests)[0] == (2 if counts else 5)
 
 
 def test_earlier_buffers_of_a_namespace_leave_less() -> None:
-    ledger = QuotaLedger.of([quota({"requests.cpu": "10"}), quota({"pods": "18"}, name="p")])
+    ledger = QuotaLedger.from_quotas([quota({"requests.cpu": "10"}), quota({"pods": "18"}, name="p")])
 
     assert _allowed(ledger, 15) == (15, ())
     take(ledger.matching("shop", pod_spec(), CHUNK), quota_usage(CHUNK), 15)
@@ -109,7 +109,7 @@ def test_earlier_buffers_of_a_namespace_leave_less() -> None:
 
 
 def test_each_quota_that_allows_fewer_is_named() -> None:
-    ledger = QuotaLedger.of([quota({"requests.cpu": "1"}, name="b"), quota({"pods": "3"}, name="a")])
+    ledger = QuotaLedger.from_quotas([quota({"requests.cpu": "1"}, name="b"), quota({"pods": "3"}, name="a")])
 
     assert _allowed(ledger, 5) == (2, ("a", "b"))
 
@@ -118,8 +118,8 @@ def test_a_quota_that_was_not_counted_yet_is_taken_by_its_spec() -> None:
     fresh = quota({"pods": "2"})
     fresh = msgspec.structs.replace(fresh, status=None)
 
-    assert _allowed(QuotaLedger.of([fresh]), 5)[0] == 2
+    assert _allowed(QuotaLedger.from_quotas([fresh]), 5)[0] == 2
 
 
 def test_without_a_quota_nothing_is_cut() -> None:
-    assert _allowed(QuotaLedger.of([]), LARGEST_COUNT) == (LARGEST_COUNT, ())
+    assert _allowed(QuotaLedger.from_quotas([]), LARGEST_COUNT) == (LARGEST_COUNT, ())

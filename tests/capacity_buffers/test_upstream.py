@@ -53,5 +53,7 @@ def test_each_quota_allows_what_it_allows_in_cluster_autoscaler() -> None:
     assert len(CASES["quotas"]) >= 80
     for case in CASES["quotas"]:
         chunk = _chunk(case["requests"])
-        counting = QuotaLedger.of([quota(case["hard"], case["used"])]).matching("shop", chunk.spec, chunk.thousandths)
+        counting = QuotaLedger.from_quotas([quota(case["hard"], case["used"])]).matching(
+            "shop", chunk.spec, chunk.thousandths
+        )
         assert count_allowed(counting, chunk.usage, case["count"])[0] == case["allowed"], case

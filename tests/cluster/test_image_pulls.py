@@ -78,7 +78,7 @@ def test_a_start_is_said_with_its_stages() -> None:
 
 
 def add(sketch: ReadySketch, at: float, ready: float, pulled: int = 0) -> None:
-    sketch.add(
+    sketch.add_start(
         at,
         bound_seconds=0.1,
         image_seconds=ready if pulled else None,

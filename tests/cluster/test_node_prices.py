@@ -35,11 +35,11 @@ TYPE = "node.kubernetes.io/instance-type"
 def test_the_first_of_the_labels_counts_then_the_instance_type_then_what_the_node_has(
     labels: dict[str, str], price: float
 ) -> None:
-    assert PRICES.of(labels, 4000, 16 << 30) == pytest.approx(price)
+    assert PRICES.price_of(labels, 4000, 16 << 30) == pytest.approx(price)
 
 
 def test_a_node_of_which_nothing_speaks_has_no_price() -> None:
-    assert parse_prices({"instanceTypes": {"a": 1}}).of({TYPE: "b"}, 4000, 16 << 30) is None
+    assert parse_prices({"instanceTypes": {"a": 1}}).price_of({TYPE: "b"}, 4000, 16 << 30) is None
 
 
 def test_nodes_are_told_apart_by_the_labels_of_prices_only() -> None:

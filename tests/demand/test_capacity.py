@@ -14,7 +14,7 @@ def learnt(ticks: int = 60, *, per_slot: float = 10.0, slots: int = 50, busy: fl
     found = LearntCapacity()
     for _ in range(ticks):
         messages = round(busy * per_slot * TICK)
-        found.take(TICK, busy, messages, messages, slots=slots, idle=True)
+        found.learn_from_tick(TICK, busy, messages, messages, slots=slots, idle=True)
     return found
 
 
@@ -26,54 +26,54 @@ def test_the_rate_of_a_busy_slot_is_learnt_while_others_are_idle() -> None:
 def test_few_messages_and_few_seconds_tell_nothing(ticks: int) -> None:
     """33 ticks are 3,900 messages, but less than ten seconds."""
     found = learnt(ticks)
-    found.take(TICK, 50.0, 150, 10_000, slots=50, idle=False)
+    found.learn_from_tick(TICK, 50.0, 150, 10_000, slots=50, idle=False)
     assert (found.per_second, found.is_exceeded) == (None, False)
 
 
 def test_an_overload_of_a_fifth_is_an_excess_within_two_ticks_and_what_keeps_up_is_none() -> None:
     found = learnt()
     for _ in range(100):
-        found.take(TICK, 50.0, 150, 150, slots=50, idle=False)
+        found.learn_from_tick(TICK, 50.0, 150, 150, slots=50, idle=False)
     assert not found.is_exceeded
     for _ in range(2):
-        found.take(TICK, 50.0, 150, 180, slots=50, idle=False)
+        found.learn_from_tick(TICK, 50.0, 150, 180, slots=50, idle=False)
     assert found.is_exceeded
 
 
 def test_the_more_messages_come_the_more_of_them_are_chance() -> None:
     """Of 3,000 a tick 40 too many are less than a standard deviation; of 150 they are three."""
     few, many = learnt(), learnt(per_slot=200.0)
-    few.take(TICK, 50.0, 150, 150 + 40, slots=50, idle=False)
-    many.take(TICK, 50.0, 3000, round(3000 * 1.03) + 40, slots=50, idle=False)
+    few.learn_from_tick(TICK, 50.0, 150, 150 + 40, slots=50, idle=False)
+    many.learn_from_tick(TICK, 50.0, 3000, round(3000 * 1.03) + 40, slots=50, idle=False)
     assert (few.is_exceeded, many.is_exceeded) == (True, False)
 
 
 def test_an_idle_container_ends_the_excess() -> None:
     found = learnt()
-    found.take(TICK, 50.0, 150, 200, slots=50, idle=False)
+    found.learn_from_tick(TICK, 50.0, 150, 200, slots=50, idle=False)
     assert found.is_exceeded
-    found.take(TICK, 49.0, 150, 200, slots=50, idle=True)
+    found.learn_from_tick(TICK, 49.0, 150, 200, slots=50, idle=True)
     assert not found.is_exceeded
 
 
 def test_an_overload_that_is_over_is_forgotten_within_seconds() -> None:
     found = learnt()
     for _ in range(1000):
-        found.take(TICK, 50.0, 150, 300, slots=50, idle=False)
+        found.learn_from_tick(TICK, 50.0, 150, 300, slots=50, idle=False)
     assert found.is_exceeded
     for _ in range(4):
-        found.take(TICK, 50.0, 150, 135, slots=50, idle=False)  # 90 % of what they can run
+        found.learn_from_tick(TICK, 50.0, 150, 135, slots=50, idle=False)  # 90 % of what they can run
     assert not found.is_exceeded
 
 
 def test_shorter_runs_count_within_seconds_and_longer_ones_once_there_are_enough() -> None:
     found = learnt()
     for _ in range(10):
-        found.take(TICK, 40.0, 240, 240, slots=50, idle=False)  # twice as fast
+        found.learn_from_tick(TICK, 40.0, 240, 240, slots=50, idle=False)  # twice as fast
     assert found.per_second == pytest.approx(20.0)
     found = learnt()
     for _ in range(80):
-        found.take(TICK, 40.0, 60, 60, slots=50, idle=False)  # half as fast
+        found.learn_from_tick(TICK, 40.0, 60, 60, slots=50, idle=False)  # half as fast
     assert found.per_second == pytest.approx(5.0, rel=0.05)
 
 
@@ -81,7 +81,7 @@ def test_messages_that_nobody_holds_any_more_are_not_taken_for_busy_slots() -> N
     """A container that was killed leaves messages in flight until their ack wait is over."""
     found = LearntCapacity()
     for _ in range(60):
-        found.take(TICK, 500.0, 150, 150, slots=50, idle=False)
+        found.learn_from_tick(TICK, 500.0, 150, 150, slots=50, idle=False)
     assert found.per_second == pytest.approx(10.0)
 
 

@@ -258,7 +258,7 @@ def test_runs_that_are_never_seen_under_way_are_not_of_no_length() -> None:
 
 
 def test_a_subject_has_namespace_action_and_memory() -> None:
-    subject = Subject.of("media", "thumbnail", 256)
+    subject = Subject.from_action("media", "thumbnail", 256)
     assert str(subject) == "act.media.thumbnail.256"
     assert Subject.parse("act.media.thumbnail.256") == subject
     assert kafka_topic("media", "thumbnail", 256) == "media-thumbnail-256MB"
@@ -268,9 +268,9 @@ def test_a_subject_has_namespace_action_and_memory() -> None:
 @run_for_each("name", ["", "Media", "a.b", "*", ">", "a*", "-a", "a-", "a b", "a\n", "x" * 64, "ä"])
 def test_names_that_cannot_be_part_of_a_subject_are_refused(name: str) -> None:
     with pytest.raises(InvalidSubject, match="lower case letters"):
-        Subject.of("media", name, 256)
+        Subject.from_action("media", name, 256)
     with pytest.raises(InvalidSubject, match="namespace"):
-        Subject.of(name, "thumbnail", 256)
+        Subject.from_action(name, "thumbnail", 256)
 
 
 @pytest.mark.parametrize(
@@ -286,19 +286,19 @@ def test_what_is_no_subject_is_refused(text: str) -> None:
 
 def test_what_waited_a_window_ago_and_was_not_taken_since_is_stale() -> None:
     history = QueueHistory()
-    history.add(0.0, lag(0), 0.2)
-    history.add(0.1, lag(10, delivered=5), 0.2)
+    history.add_reading(0.0, lag(0), 0.2)
+    history.add_reading(0.1, lag(10, delivered=5), 0.2)
     assert history.stale(0.1) == 0
-    history.add(0.2, lag(12, delivered=9), 0.2)
+    history.add_reading(0.2, lag(12, delivered=9), 0.2)
     assert history.stale(0.1) == 6
-    history.add(0.3, lag(2, delivered=30), 0.2)
+    history.add_reading(0.3, lag(2, delivered=30), 0.2)
     assert history.stale(0.1) == 0
 
 
 def test_without_a_count_of_what_was_taken_what_waited_all_the_time_is_stale() -> None:
     history = QueueHistory()
     for tick, backlog in enumerate([10, 4, 9]):
-        history.add(tick * 0.1, lag(backlog, delivered=None), 0.2)
+        history.add_reading(tick * 0.1, lag(backlog, delivered=None), 0.2)
     assert history.stale(0.2) == 4
     assert (history.rates().arrivals, history.rates().completions) == (0.0, 0.0)
 
@@ -306,7 +306,7 @@ def test_without_a_count_of_what_was_taken_what_waited_all_the_time_is_stale() -
 def test_rates_are_those_of_the_last_second() -> None:
     history = QueueHistory()
     for tick in range(31):
-        history.add(tick * 0.1, lag(tick, 2, tick * 3), 0.2)
+        history.add_reading(tick * 0.1, lag(tick, 2, tick * 3), 0.2)
     rates = history.rates()
     assert rates.arrivals == pytest.approx(40.0, rel=0.05)
     assert rates.completions == pytest.approx(30.0, rel=0.05)
@@ -314,10 +314,10 @@ def test_rates_are_those_of_the_last_second() -> None:
 
 def test_a_queue_that_is_another_under_the_same_name_and_a_clock_that_goes_back_begin_anew() -> None:
     history = QueueHistory()
-    history.add(5.0, lag(9, delivered=100), 0.2)
-    assert history.add(5.1, lag(9, delivered=3), 0.2) is None
+    history.add_reading(5.0, lag(9, delivered=100), 0.2)
+    assert history.add_reading(5.1, lag(9, delivered=3), 0.2) is None
     assert history.stale(0.1) == 0
-    assert history.add(4.0, lag(9, delivered=4), 0.2) is None
+    assert history.add_reading(4.0, lag(9, delivered=4), 0.2) is None
     history.clear()
     assert history.stale(0.1) == 0
 

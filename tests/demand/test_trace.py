@@ -74,7 +74,7 @@ def test_a_run_that_is_written_and_read_is_decided_the_same(seed: int, actions: 
     assert lines == run.lines
     totals = replay(lines)
     assert totals.ticks == len(lines) - 1 > 100
-    assert totals.created == run.creations == sum(totals.of(at).created for at in totals.pools)
+    assert totals.created == run.creations == sum(totals.totals_of(at).created for at in totals.pools)
     assert totals.differing_ticks == 0
     assert all(at.namespace == NAMESPACE for at in totals.pools)
 
@@ -99,7 +99,7 @@ def test_a_container_is_told_once_and_what_failed_is_tried_later() -> None:
     assert totals.differing_ticks == 0
     without = [replaced(line, failed=()) if isinstance(line, TickLine) else line for line in lines]
     assert replay(without).differing_ticks > 0, "nobody heard that they failed"
-    assert replay(lines).of(key()).queued == 5
+    assert replay(lines).totals_of(key()).queued == 5
 
 
 def test_other_guards_and_settings_answer_otherwise() -> None:
@@ -121,7 +121,7 @@ def test_a_broker_that_is_gone_and_refusals_are_in_the_recording() -> None:
         lines.append(writer.tick(observation, (), scheduler.tick(observation)))
     totals = replay(decode(encode(line), 1) for line in lines)
     assert totals.differing_ticks == 0
-    assert totals.refused_ticks == totals.of(key()).refused_ticks == 5, "each but the one without a broker"
+    assert totals.refused_ticks == totals.totals_of(key()).refused_ticks == 5, "each but the one without a broker"
     assert totals.seconds == pytest.approx(0.5)
 
 

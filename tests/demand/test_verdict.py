@@ -71,7 +71,7 @@ def test_a_queue_that_keeps_up_is_not_taken_for_one_that_grows() -> None:
     for tick in range(200):
         backlog = (0, 9, 14, 6, 3)[tick % 5]
         delivered += 10
-        history.add(tick * 0.3, QueueLag(backlog=backlog, in_flight=2, delivered_total=delivered), 0.2)
+        history.add_reading(tick * 0.3, QueueLag(backlog=backlog, in_flight=2, delivered_total=delivered), 0.2)
         certainties.append(history.growth().certainty)
     assert max(certainties) < LEAST_CERTAINTY
 
@@ -81,13 +81,13 @@ def test_growth_is_seen_within_seconds_and_over_hours_alike() -> None:
     for tick in range(4):
         delivered += 300
         lag = QueueLag(backlog=60 * tick, in_flight=10, delivered_total=delivered)
-        history.add(tick * 0.3, lag, 0.2)
+        history.add_reading(tick * 0.3, lag, 0.2)
     assert history.growth().grown == 180
     assert history.growth().certainty > LEAST_CERTAINTY
     slow, delivered = QueueHistory(), 0
     for tick in range(2000):  # one more each 100 s, of three that are run
         delivered += tick % 33 == 0
-        slow.add(tick * 1.0, QueueLag(backlog=tick // 50, in_flight=1, delivered_total=delivered), 0.2)
+        slow.add_reading(tick * 1.0, QueueLag(backlog=tick // 50, in_flight=1, delivered_total=delivered), 0.2)
     assert slow.growth().grown == 39
     assert slow.growth().certainty > LEAST_CERTAINTY
 

@@ -178,10 +178,10 @@ def test_a_node_that_says_nothing_of_its_samples_is_as_old_as_the_window() -> No
     assert report.observed_at("node-1") == _END - 20
     assert report.observed_at("bare") == _END
     assert report.observed_at("gone") is None
-    only = report.of("bare")
+    only = report.report_of_node("bare")
     assert only is not None
     assert list(only.nodes) == ["bare"]
-    assert report.of("gone") is None
+    assert report.report_of_node("gone") is None
 
 
 _PERCENT = st.floats(0, 1e6, allow_nan=False)

@@ -12,7 +12,7 @@ from slack.loadwatcher.reports import Assembled, assemble, choose
 from tests.cases import run_for_each
 from tests.loadwatcher.build import NOW, readings
 
-NODES = NodeNames.of(
+NODES = NodeNames.from_nodes(
     [
         KnownNode("ip-10-0-0-1.eu.compute", "host-1", ("10.0.0.1", "fd00::1", "Node-A.example")),
         KnownNode("ip-10-0-0-2.eu.compute", "same", ("10.0.0.2",)),
@@ -48,7 +48,7 @@ def test_a_series_is_matched_by_any_name_that_only_one_node_goes_by(series: str,
 
 
 def test_no_node_can_take_anothers_figures_by_a_label() -> None:
-    thief = NodeNames.of([KnownNode("victim"), KnownNode("thief", "victim", ("victim",))])
+    thief = NodeNames.from_nodes([KnownNode("victim"), KnownNode("thief", "victim", ("victim",))])
     assert thief.node("victim:9100") == "victim"
 
 

@@ -24,20 +24,20 @@ _VALUES = st.lists(st.floats(0, 100, width=32), min_size=1, max_size=30)
 @given(_VALUES)
 def test_averages_and_deviations_are_those_of_the_samples(values: list[float]) -> None:
     rings = Rings(10.0)
-    rings.add(LoadSample("n", NOW - 10 * back, value, 0.5) for back, value in reversed(list(enumerate(values))))
+    rings.add_samples(LoadSample("n", NOW - 10 * back, value, 0.5) for back, value in reversed(list(enumerate(values))))
     found = rings.readings(NOW)
-    average = found.of(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIFTEEN_MINUTES)["n"]
+    average = found.values_of(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIFTEEN_MINUTES)["n"]
     assert average == pytest.approx(statistics.fmean(values), abs=1e-4)
-    deviation = found.of(Statistic.DEVIATION, MetricType.CPU, RollupWindow.FIFTEEN_MINUTES)["n"]
+    deviation = found.values_of(Statistic.DEVIATION, MetricType.CPU, RollupWindow.FIFTEEN_MINUTES)["n"]
     assert deviation == pytest.approx(statistics.pstdev(values), abs=1e-4)
-    assert found.of(Statistic.LATEST, MetricType.CPU)["n"] == pytest.approx(values[0], abs=1e-4)
+    assert found.values_of(Statistic.LATEST, MetricType.CPU)["n"] == pytest.approx(values[0], abs=1e-4)
 
 
 def test_a_window_has_only_its_own_samples() -> None:
     rings = Rings(60.0)
-    rings.add(LoadSample("n", NOW - 60 * minute, float(minute), 1.0) for minute in reversed(range(14)))
+    rings.add_samples(LoadSample("n", NOW - 60 * minute, float(minute), 1.0) for minute in reversed(range(14)))
     found = rings.readings(NOW)
-    averages = [found.of(Statistic.AVERAGE, MetricType.CPU, window)["n"] for window in RollupWindow]
+    averages = [found.values_of(Statistic.AVERAGE, MetricType.CPU, window)["n"] for window in RollupWindow]
     assert averages == [6.5, 4.5, 2.0]
     assert found.windows == set(RollupWindow)
 
@@ -45,7 +45,7 @@ def test_a_window_has_only_its_own_samples() -> None:
 def test_a_young_sampler_has_short_windows_only() -> None:
     rings = Rings(15.0)
     for age, windows in ((0, {"5m"}), (299, {"5m"}), (300, {"5m", "10m"}), (450, {"5m", "10m", "15m"})):
-        rings.add([LoadSample("n", NOW - 450, 1.0, 1.0)])
+        rings.add_samples([LoadSample("n", NOW - 450, 1.0, 1.0)])
         assert rings.readings(NOW - 450 + age).windows == windows
 
 
@@ -53,42 +53,42 @@ def test_the_same_sample_is_taken_once_and_a_ring_keeps_the_newest() -> None:
     rings = Rings(300.0)
     assert (
         len(
-            rings.add(
+            rings.add_samples(
                 [LoadSample("n", NOW, 1.0, 1.0), LoadSample("n", NOW, 9.0, 9.0), LoadSample("n", NOW - 5, 9.0, 9.0)]
             )
         )
         == 1
     )
-    rings.add(LoadSample("n", NOW + second, float(second), 1.0) for second in range(1, 20))
-    assert rings.readings(NOW + 19).of(Statistic.LATEST, MetricType.CPU)["n"] == 19
+    rings.add_samples(LoadSample("n", NOW + second, float(second), 1.0) for second in range(1, 20))
+    assert rings.readings(NOW + 19).values_of(Statistic.LATEST, MetricType.CPU)["n"] == 19
 
 
 def test_nodes_come_and_go_and_their_rows_are_used_again() -> None:
     rings = Rings(60.0)
     for turn in range(3):
         now = NOW + 1000 * turn
-        rings.add(LoadSample(f"n{turn}-{index}", now, float(index), 1.0) for index in range(200))
+        rings.add_samples(LoadSample(f"n{turn}-{index}", now, float(index), 1.0) for index in range(200))
         found = rings.readings(now)
         assert len(rings) == 200
-        assert found.of(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIVE_MINUTES)[f"n{turn}-7"] == 7.0
+        assert found.values_of(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIVE_MINUTES)[f"n{turn}-7"] == 7.0
 
 
 def test_a_sample_that_cannot_be_read_is_told_and_costs_no_average() -> None:
     rings = Rings(60.0)
-    rings.add([LoadSample("n", NOW - 60, 10.0, 1.0), LoadSample("n", NOW, math.nan, 2.0)])
+    rings.add_samples([LoadSample("n", NOW - 60, 10.0, 1.0), LoadSample("n", NOW, math.nan, 2.0)])
     found = rings.readings(NOW)
-    assert found.of(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIVE_MINUTES)["n"] == 10.0
+    assert found.values_of(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIVE_MINUTES)["n"] == 10.0
     judgement = Analyser(max_age_seconds=300).judge(found, NOW)
     assert [(dropped.type, dropped.fault) for dropped in judgement.dropped] == [(MetricType.CPU, Fault.NOT_A_NUMBER)]
 
 
 def test_a_sample_from_the_future_is_dropped_and_forgotten() -> None:
     rings = Rings(60.0)
-    rings.add([LoadSample("n", NOW + 3600, 10.0, 1.0)])
+    rings.add_samples([LoadSample("n", NOW + 3600, 10.0, 1.0)])
     judgement = Analyser(max_age_seconds=300).judge(rings.readings(NOW), NOW)
     assert {dropped.fault for dropped in judgement.dropped} == {Fault.FUTURE}
-    rings.add([LoadSample("n", NOW, 11.0, 1.0)])
-    assert rings.readings(NOW).of(Statistic.LATEST, MetricType.CPU) == {"n": 11.0}
+    rings.add_samples([LoadSample("n", NOW, 11.0, 1.0)])
+    assert rings.readings(NOW).values_of(Statistic.LATEST, MetricType.CPU) == {"n": 11.0}
 
 
 def test_without_nodes_there_is_nothing() -> None:

@@ -578,7 +578,7 @@ class World:
         self.controllers()
         if self.hold is Hold.UNBOUND:
             self.observe_cluster()
-            self.unbound.turn()
+            self.unbound.write_due()
 
     def settle(self, turns: int = 6, *, seconds: float = 10.0) -> None:
         for _ in range(turns):

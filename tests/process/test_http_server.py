@@ -174,12 +174,12 @@ class Connection:
 def test_a_full_table_closes_the_oldest_idle_connection_of_the_address_with_the_most() -> None:
     table: ConnectionTable[Connection] = ConnectionTable(4)
     probe, first, second, third = (Connection() for _ in range(4))
-    assert table.add(probe, "10.0.0.1", 0.0)
+    assert table.add_connection(probe, "10.0.0.1", 0.0)
     for number, connection in enumerate((first, second, third)):
-        assert table.add(connection, "10.0.0.9", 1.0 + number)
+        assert table.add_connection(connection, "10.0.0.9", 1.0 + number)
     table.busy(first)
     newcomer = Connection()
-    assert table.add(newcomer, "10.0.0.2", 9.0)
+    assert table.add_connection(newcomer, "10.0.0.2", 9.0)
     assert [found.aborted for found in (probe, first, second, third)] == [False, False, True, False]
     assert len(table) == 4
 
@@ -187,11 +187,11 @@ def test_a_full_table_closes_the_oldest_idle_connection_of_the_address_with_the_
 def test_a_connection_whose_next_request_is_there_is_spared_where_another_can_be_closed() -> None:
     table: ConnectionTable[Connection] = ConnectionTable(2)
     asks, idle = Connection(sent=True), Connection()
-    assert table.add(asks, "10.0.0.1", 0.0)
-    assert table.add(idle, "10.0.0.1", 1.0)
-    assert table.add(Connection(sent=True), "10.0.0.2", 2.0)
+    assert table.add_connection(asks, "10.0.0.1", 0.0)
+    assert table.add_connection(idle, "10.0.0.1", 1.0)
+    assert table.add_connection(Connection(sent=True), "10.0.0.2", 2.0)
     assert (asks.aborted, idle.aborted) == (False, True)
-    assert table.add(Connection(), "10.0.0.1", 3.0)
+    assert table.add_connection(Connection(), "10.0.0.1", 3.0)
     assert asks.aborted, "all have sent something: the oldest goes"
 
 
@@ -199,11 +199,11 @@ def test_busy_connections_are_never_closed_for_a_new_one() -> None:
     table: ConnectionTable[Connection] = ConnectionTable(2)
     one, two, three = (Connection() for _ in range(3))
     for connection in (one, two):
-        assert table.add(connection, "10.0.0.1", 0.0)
+        assert table.add_connection(connection, "10.0.0.1", 0.0)
         table.busy(connection)
-    assert not table.add(three, "10.0.0.2", 1.0)
+    assert not table.add_connection(three, "10.0.0.2", 1.0)
     table.idle(one, 2.0)
-    assert table.add(three, "10.0.0.2", 3.0)
+    assert table.add_connection(three, "10.0.0.2", 3.0)
     assert (one.aborted, two.aborted) == (True, False)
     table.remove(two)
     table.remove(two)

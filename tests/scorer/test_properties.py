@@ -39,7 +39,7 @@ def cluster_of(seed: int) -> tuple[ScoredNodes, LoadColumns]:
     def columns(values: tuple[float, ...], width: int = size) -> FloatArray:
         return rng.choice(np.array(values), (2, width))
 
-    nodes = ScoredNodes.of(
+    nodes = ScoredNodes.from_columns(
         tuple(f"n{row}" for row in range(size)),
         columns(SIZES),
         allocatable=columns(SIZES),

@@ -24,7 +24,7 @@ def pod(names: Sequence[str], uid: str = "p", *, namespace: str = "shop", priori
 def node(limits: Limits, *pods: GatedPod) -> NodeThrottle:
     throttle = NodeThrottle(limits)
     for each in pods:
-        throttle.add(each, 0.0)
+        throttle.add_pod(each, 0.0)
         for container in each.containers:
             throttle.pulled(Key(each.uid, container.name), 0.0)
     return throttle
@@ -116,8 +116,8 @@ def test_a_dependency_that_ends_again_takes_the_place_in_the_queue_away() -> Non
 
 def test_first_come_first_served_and_ties_by_declaration() -> None:
     throttle = NodeThrottle(Limits(slots=1))
-    throttle.add(pod(["a", "b"]), 0.0)
-    throttle.add(pod(["x"], "q"), 0.0)
+    throttle.add_pod(pod(["a", "b"]), 0.0)
+    throttle.add_pod(pod(["x"], "q"), 0.0)
     for name, at in (("b", 1.0), ("a", 1.0)):
         throttle.pulled(key(name), at)
     throttle.pulled(key("x", "q"), 0.5)
@@ -262,7 +262,7 @@ def test_who_waits_is_told_why_and_until_when() -> None:
 
 def test_a_pod_is_taken_in_once_and_ended_means_nothing_before_a_start() -> None:
     throttle = node(Limits(slots=0), pod(["a"]))
-    throttle.add(pod(["a", "b"]), 1.0)
+    throttle.add_pod(pod(["a", "b"]), 1.0)
     throttle.ended(key("a"), 1.0)
     throttle.pulled(key("a"), 1.0)
     assert throttle.counts()[StartState.PENDING] == 1
@@ -284,7 +284,7 @@ def test_a_namespace_whose_containers_hold_no_slot_any_more_is_not_kept() -> Non
     throttle = NodeThrottle(Limits(slots=2))
     for number in range(50):
         uid = f"u{number}"
-        throttle.add(GatedPod(uid, f"team-{number}", (GatedContainer("a"),)), 0.0)
+        throttle.add_pod(GatedPod(uid, f"team-{number}", (GatedContainer("a"),)), 0.0)
         throttle.pulled(Key(uid, "a"), 0.0)
         assert throttle.grants(0.0)
         throttle.remove(uid)

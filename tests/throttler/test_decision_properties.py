@@ -69,7 +69,7 @@ class Node:
         self.throttle = NodeThrottle(self.limits)
         self.keys = [Key(pod.uid, container.name) for pod in self.pods for container in pod.containers]
         for pod in self.pods:
-            self.throttle.add(pod, 0.0)
+            self.throttle.add_pod(pod, 0.0)
         self.needs = {
             Key(pod.uid, container.name): {Key(pod.uid, other) for other in container.depends_on}
             for pod in self.pods
@@ -146,7 +146,7 @@ def test_every_pending_container_starts_within_n_of_the_minimum_rate(
     while waiting or due:
         while waiting and waiting[0][0] <= now:
             at, index = waiting.pop(0)
-            throttle.add(GatedPod(f"p{index}", "shop", (GatedContainer("c"),)), now)
+            throttle.add_pod(GatedPod(f"p{index}", "shop", (GatedContainer("c"),)), now)
             throttle.pulled(Key(f"p{index}", "c"), now)
             due[Key(f"p{index}", "c")] = at + (len(due) + 1) * every
             assert throttle.waiting(Key(f"p{index}", "c"), now).until is not None
@@ -165,7 +165,7 @@ def test_whatever_is_declared_all_become_ready_when_each_start_succeeds(
     throttle = NodeThrottle(Limits(slots=slots, force_after_seconds=100.0))
     keys = [Key(pod.uid, container.name) for pod in there for container in pod.containers]
     for pod in there:
-        throttle.add(pod, 0.0)
+        throttle.add_pod(pod, 0.0)
     for key in keys:
         throttle.pulled(key, 0.0)
     for turn in range(len(keys)):

@@ -14,12 +14,12 @@ BACKWARDS = ["app_e", "app_d", "app_c", "app_b", "app_a"]
 
 def refused(containers: list[str], depends_on: dict[str, list[str]]) -> tuple[str, ...]:
     with pytest.raises(InvalidGraph) as found:
-        Graph.of(containers, depends_on)
+        Graph.from_dependencies(containers, depends_on)
     return found.value.problems
 
 
 def test_the_study_s_graph_has_four_levels_even_when_declared_backwards() -> None:
-    graph = Graph.of(BACKWARDS, STUDY)
+    graph = Graph.from_dependencies(BACKWARDS, STUDY)
     assert graph.levels() == (("app_a",), ("app_b",), ("app_d", "app_c"), ("app_e",))
 
 
@@ -79,7 +79,7 @@ def test_the_annotation_is_the_study_s_depends_on() -> None:
 def test_a_long_chain_is_no_recursion() -> None:
     names = [f"c{index}" for index in range(5000)]
     chain = {name: [before] for before, name in pairwise(names)}
-    assert len(Graph.of(names, chain).levels()) == 5000
+    assert len(Graph.from_dependencies(names, chain).levels()) == 5000
 
 
 @pytest.mark.parametrize("containers", [60, 600])

@@ -30,7 +30,7 @@ def test_first_head_and_places_are_those_of_a_sorted_list(
     for what, index, since in operations:
         key, namespace = Key(f"p{index}", "c"), f"n{index % 3}"
         if what == "add" and key not in queue:
-            queue.add(key, namespace, since, arrival=index, declared=0, priority=index % 4)
+            queue.add_container(key, namespace, since, arrival=index, declared=0, priority=index % 4)
             model[key] = (rank(key) if by_priority else 0, since, index)
         elif what == "remove" and key in queue:
             queue.remove(key)
@@ -56,9 +56,9 @@ def test_first_head_and_places_are_those_of_a_sorted_list(
 
 def test_the_dead_are_cleared_away() -> None:
     queue = PendingQueue()
-    queue.add(Key("first", "c"), "a", 0.0, arrival=0, declared=0)
+    queue.add_container(Key("first", "c"), "a", 0.0, arrival=0, declared=0)
     for turn in range(1000):
-        queue.add(Key("next", "c"), "b", 1.0, arrival=turn, declared=0)
+        queue.add_container(Key("next", "c"), "b", 1.0, arrival=turn, declared=0)
         queue.park("b")
         queue.unpark("b")
         queue.remove(Key("next", "c"))
@@ -69,8 +69,8 @@ def test_the_dead_are_cleared_away() -> None:
 
 def test_the_dead_of_one_namespace_are_cleared_away() -> None:
     queue = PendingQueue()
-    queue.add(Key("first", "c"), "a", 0.0, arrival=0, declared=0)
+    queue.add_container(Key("first", "c"), "a", 0.0, arrival=0, declared=0)
     for turn in range(1000):
-        queue.add(Key("next", "c"), "a", 1.0, arrival=turn, declared=0)
+        queue.add_container(Key("next", "c"), "a", 1.0, arrival=turn, declared=0)
         queue.remove(Key("next", "c"))
     assert len(queue._of["a"]) < 100

@@ -210,7 +210,7 @@ class BufferServing:
             if self._stopping.is_set():
                 return
             try:
-                wait = self.turn()
+                wait = self.serve_due()
                 self._thread.heart.worked()
             except KubeError as error:
                 if self._outages.is_new(type(error).__name__):
@@ -223,7 +223,7 @@ class BufferServing:
                 self._thread.heart.failed(error)
                 wait = REST_SECONDS
 
-    def turn(self) -> float:
+    def serve_due(self) -> float:
         """Do what is due; return the seconds until something is due again.
 
         Raises:
@@ -244,7 +244,7 @@ class BufferServing:
         if unready is not None:
             self._hold()
             return 1.0
-        due = self._probe.turn(self._api, self._owner(seen))
+        due = self._probe.run_step(self._api, self._owner(seen))
         if self._probe.finding != self._told_finding and self._probe.finding.server is not BufferServer.UNKNOWN_YET:
             self._tell_finding()
         if self._probe.finding.server is BufferServer.UNKNOWN_YET:
@@ -308,7 +308,7 @@ class BufferServing:
         self._writer.carry_out(present, wanted)
         held = Counter(pod.replica_set for pod in seen.snapshot.placeholders if pod.is_held)
         rows = [
-            self._told.tell(plan, self._made.of(plan, owner) if plan.parts else (), seen, held, api, now)
+            self._told.report_buffer(plan, self._made.sets_of(plan, owner) if plan.parts else (), seen, held, api, now)
             for plan in plans
             if not plan.is_waiting
         ]
@@ -358,8 +358,8 @@ class BufferServing:
     ) -> BufferInputs:
         options, namespaces = self._options, sorted({own.namespace for own in mine})
         with self._view.lock:
-            quotas = self._view.quotas.of(namespaces)
-            ranges = {name: tuple(self._view.limit_ranges.of([name])) for name in namespaces}
+            quotas = self._view.quotas.in_namespaces(namespaces)
+            ranges = {name: tuple(self._view.limit_ranges.in_namespaces([name])) for name in namespaces}
         before, self._missing_since = self._missing_since, {}
         still = self._missing_since
 
@@ -375,7 +375,7 @@ class BufferServing:
         ledger = CeilingLedger(options.ceiling) if prices is None else CeilingLedger(options.ceiling, prices)
         return BufferInputs(
             templates=self.templates.get,
-            targets=self._targets.of,
+            targets=self._targets.target_of,
             ranges=lambda namespace: ranges.get(namespace, ()),
             quotas=quotas,
             ceiling=ledger,
@@ -423,7 +423,7 @@ class BufferServing:
         condition = StatusCondition(CONFLICT, bool(shown), CONFLICT if shown else NO_CONFLICT, text)
         generation = probe.metadata.generation or 0
         stamped = with_times([condition], probe.status or {}, rfc3339(self._wall()), generation)
-        if self._writer.tell(probe, api.api_version, {"conditions": stamped}):
+        if self._writer.write_status(probe, api.api_version, {"conditions": stamped}):
             self._told_conflicts = now_left
 
     def _report(self, rows: Sequence[Mapping[str, Any]]) -> None:

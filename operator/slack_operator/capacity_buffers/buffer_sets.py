@@ -51,7 +51,7 @@ class BufferSets:
             present: what is there, by name.
             owner: ownerReference of each.
         """
-        found = {own.name: own for plan in plans if plan.parts for own in self.of(plan, owner)}
+        found = {own.name: own for plan in plans if plan.parts for own in self.sets_of(plan, owner)}
         waiting = {plan.buffer.uid for plan in plans if plan.is_waiting}
         if waiting:
             for name, there in present.items():
@@ -59,7 +59,7 @@ class BufferSets:
                     found[name] = BufferSet.as_found(name, there)
         return found
 
-    def of(self, plan: BufferPlan, owner: Mapping[str, Any] | None) -> tuple[BufferSet, ...]:
+    def sets_of(self, plan: BufferPlan, owner: Mapping[str, Any] | None) -> tuple[BufferSet, ...]:
         """Return the ReplicaSets of one plan."""
         uid, owner_uid = plan.buffer.uid, "" if owner is None else str(owner["uid"])
         known = self._known.get(uid)

@@ -65,7 +65,7 @@ class BufferTelling:
         """Return the seconds until a condition may turn by time alone."""
         return self._steady.due_in(now)
 
-    def tell(
+    def report_buffer(
         self,
         plan: BufferPlan,
         sets: Sequence[BufferSet],
@@ -97,7 +97,7 @@ class BufferTelling:
         conditions = buffer_conditions(plan, fit, steady=steady)
         stamped = with_times(conditions, own.status or {}, rfc3339(self._wall()), own.metadata.generation or 0)
         document = status_document(plan, fit, stamped, api.fields)
-        if self._writer.tell(own, api.api_version, document):
+        if self._writer.write_status(own, api.api_version, document):
             self.told_at[uid] = self._wall()
         provisioning = next(each for each in conditions if each.type == BufferCondition.PROVISIONING)
         row: Row = {

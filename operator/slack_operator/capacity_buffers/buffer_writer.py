@@ -110,7 +110,7 @@ class BufferWriter:
         mark = (own.manifest["metadata"]["annotations"][ANNOTATION_APPLIED], own.replicas)
         self._write(own.name, mark, lambda: self._writer.apply(path, manifest, force=True))
 
-    def tell(self, buffer: CapacityBuffer, api_version: str, status: Json) -> bool:
+    def write_status(self, buffer: CapacityBuffer, api_version: str, status: Json) -> bool:
         """Write a status, unless it says so already; return whether it was written."""
         if says_same(buffer.status, status):
             return False

@@ -34,7 +34,7 @@ NOT_YET = ServerFinding(BufferServer.UNKNOWN_YET, f"a probe waits for {PROBE_SEC
 
 
 class ServerProbe:
-    """See the module's docstring; `turn` is one step."""
+    """See the module's docstring; `run_step` is one step."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ServerProbe:
         self._asked_at: float | None = None
         self._next = 0.0
 
-    def turn(self, api: BufferApi, owner: Mapping[str, Any] | None) -> float:
+    def run_step(self, api: BufferApi, owner: Mapping[str, Any] | None) -> float:
         """Ask, or look at the answer; return the seconds until the next step.
 
         Raises:

@@ -69,7 +69,7 @@ class Targets:
         """The buffers that were looked at last."""
         self._lock = threading.Lock()
 
-    def of(self, buffer: CapacityBuffer) -> ScaledTarget | Unresolved | None:
+    def target_of(self, buffer: CapacityBuffer) -> ScaledTarget | Unresolved | None:
         """Return what a buffer's reference has come to; None while that is not known."""
         reference = buffer.spec.scalable_ref
         if reference is None:

@@ -121,19 +121,19 @@ class ControllerComponents:
 
     def _on_turn(self, turn: TickReport) -> None:
         book = self.books.now()
-        self.board.take(turn, frozenset(book.pools))
+        self.board.record_tick(turn, frozenset(book.pools))
         self.metrics.on_turn(turn, book)
         if turn.lags is not None:
             self.books.read(turn.lags)
 
-    def turn(self) -> None:
+    def report_due(self) -> None:
         """Write statuses, or follow the leader's."""
         leads = self.context.leadership.may_write()
         book = self.books.now()
         self.metrics.show_leader(leads, book.pools.keys())
         if leads:
             self.books.others(self.pods.counts({key: book.pools[key].uid for key in book.refused}))
-            self.reporter.turn()
+            self.reporter.write_due()
         else:
             self.board.forget()
             self.followed.refresh({key: entry.status for key, entry in book.pools.items()})
@@ -162,7 +162,7 @@ def build(settings: DemandControllerSettings, stopping: Stopping) -> Process:
     def turn() -> None:
         if certificate is not None:
             certificate.refresh()
-        components.turn()
+        components.report_due()
 
     def whole() -> Mapping[str, object]:
         return {"containers": len(components.pods.seen())}

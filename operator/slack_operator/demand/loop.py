@@ -302,7 +302,7 @@ class DecisionLoop:
         self._containers.create(result.creations)
         self._containers.end(result.endings)
         if self._recorder is not None:
-            self._recorder.add(self._trace.tick(observation, failed, result))
+            self._recorder.add_item(self._trace.tick(observation, failed, result))
         if lags is not None and result.drop and self._broker is not None:
             old = frozenset(result.drop)
             await self._retention.drop(self._broker, [pool for pool in wanted.pools if pool.key in old])
@@ -345,7 +345,7 @@ class DecisionLoop:
                     quotas=wanted.quotas,
                     fresh=fresh,
                 )
-                self._recorder.add(line)
+                self._recorder.add_item(line)
 
     async def _read(self, wanted: DesiredState) -> Mapping[str, QueueLag] | None:
         self._unread = {}

@@ -97,7 +97,7 @@ class PoolReporter:
         self._written: dict[str, tuple[Status, float]] = {}
         self._retries = WriteRetries(clock)
 
-    def turn(self) -> None:
+    def write_due(self) -> None:
         """Write what is due."""
         turn = self._board.turn
         if not self._may_write() or turn is None or not self._books.synced:

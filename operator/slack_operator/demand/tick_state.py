@@ -52,7 +52,7 @@ class TickState:
     told: dict[QueueKey, LastDecision] = field(default_factory=dict)
     _counts: dict[str, deque[_Counted]] = field(default_factory=dict)
 
-    def take(self, turn: TickReport, pools: frozenset[QueueKey]) -> None:
+    def record_tick(self, turn: TickReport, pools: frozenset[QueueKey]) -> None:
         """Take a tick. Called by the loop's thread only.
 
         Args:

@@ -48,7 +48,7 @@ class LeadFeed:
         """Return how long it takes until pods run on a node that is not there yet."""
         return self._of(policy).window_seconds
 
-    def turn(
+    def feed_starts(
         self,
         nodes: NodeStarts,
         placeholders: Iterable[tuple[Placeholder, str]],

@@ -50,7 +50,7 @@ class HttpSource:
         self._connection: http.client.HTTPConnection | None = None
 
     @classmethod
-    def of(cls, settings: LoadWatcherSettings) -> "HttpSource":
+    def from_settings(cls, settings: LoadWatcherSettings) -> "HttpSource":
         """Make the source that the settings name."""
         return cls(
             settings.address or "",

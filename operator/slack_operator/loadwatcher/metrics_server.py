@@ -38,13 +38,13 @@ class MetricsServerProvider:
 
     def remember(self, samples: Iterable[LoadSample]) -> None:
         """Take samples of an earlier life in."""
-        self._rings.add(samples)
+        self._rings.add_samples(samples)
 
     def sample(self, now: float) -> None:
         """Ask once; what is new goes into the rings."""
         try:
             body = self._connection.request("GET", metrics_api.PATH)
-            new = self._rings.add(metrics_api.decode(body, self._nodes()))
+            new = self._rings.add_samples(metrics_api.decode(body, self._nodes()))
         except (KubeError, InvalidProviderAnswer) as error:
             for kind in ("cpu", "memory"):
                 self._on_query_error(kind)

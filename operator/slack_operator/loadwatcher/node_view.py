@@ -108,7 +108,7 @@ class NodeNameView:
         """Return what nodes go by."""
         with self._lock:
             if self._names is None:
-                self._names = NodeNames.of(self._nodes.values())
+                self._names = NodeNames.from_nodes(self._nodes.values())
             return self._names
 
 

@@ -166,9 +166,9 @@ class LoadWatcher:
     def _make_provider(self) -> providers.LoadProvider:
         settings, on_error = self._settings, self.metrics.on_query_error
         if settings.provider is Provider.PROMETHEUS:
-            return PrometheusProvider(settings, HttpSource.of(settings), on_error)
+            return PrometheusProvider(settings, HttpSource.from_settings(settings), on_error)
         if settings.provider is Provider.INFLUXDB:
-            return InfluxProvider(settings, HttpSource.of(settings), on_error)
+            return InfluxProvider(settings, HttpSource.from_settings(settings), on_error)
         assert self._connection is not None, "the settings ask for nodes with this provider"
         from slack_operator.loadwatcher.metrics_server import MetricsServerProvider  # with numpy: 16 MiB
 

@@ -95,9 +95,9 @@ class Watcher:
         """Turn until the end is asked for."""
         while not stopping.wait(max(0.0, self._due() - self._clock())):
             before_each()
-            self.turn()
+            self.fetch_due()
 
-    def turn(self) -> None:
+    def fetch_due(self) -> None:
         """Do what is due."""
         now = self._clock()
         every = self._provider.sample_seconds

@@ -187,7 +187,7 @@ class Forms:
             return None  # the settings refuse --hold=Bound beside --no-bound
         return bound_not_allowed()
 
-    def of(self, policy: str) -> ResolvedForm | None:
+    def form_of(self, policy: str) -> ResolvedForm | None:
         """Return a policy's form; None before it was planned for."""
         return self._forms.get(policy)
 

@@ -116,7 +116,7 @@ class PolicyPlanner:
         snapshot, nodes = observation.snapshot, observation.snapshot.nodes.names
         bound = ((pod, nodes[pod.node]) for pod in snapshot.placeholders if pod.node >= 0)
         whose = self._owners.policy_of_node
-        self._objectives.lead.turn(self._node_starts(), bound, starts, whose, now=plans.at, clock=self._clock())
+        self._objectives.lead.feed_starts(self._node_starts(), bound, starts, whose, now=plans.at, clock=self._clock())
         excluded = frozenset(str(snapshot.kinds.workloads[k]) for k in snapshot.kinds.excluded.nonzero()[0])
         classes = observation.priority_classes
         self._objectives.learn(

@@ -162,7 +162,7 @@ class PolicySource:
     def _name(self, bad: Sequence[Undecodable]) -> None:
         self._unreadable.begin()
         for each in bad:
-            self._unreadable.add(each)
+            self._unreadable.add_object(each)
         self._unreadable.end()
 
     def _troubled(self, error: Exception) -> float:

@@ -44,7 +44,7 @@ class _Buckets:
     def has_one(self, key: str, now: float) -> bool:
         return self._now_left(key, now) >= 1.0
 
-    def take(self, key: str, now: float) -> None:
+    def take_token(self, key: str, now: float) -> None:
         self._left[key] = self._now_left(key, now) - 1.0, now
         self._left.move_to_end(key)
         if len(self._left) > MOST_CLIENTS:
@@ -68,7 +68,7 @@ class ReviewPace:
         self._identities = _Buckets(IDENTITY_BURST, IDENTITY_PER_SECOND)
         self._addresses = _Buckets(ADDRESS_BURST, ADDRESS_PER_SECOND)
 
-    def take(self, address: str, identity: str) -> bool:
+    def allow_review(self, address: str, identity: str) -> bool:
         """Take one review; return whether one was left.
 
         Args:
@@ -79,8 +79,8 @@ class ReviewPace:
         if not self._addresses.has_one(address, now) or (identity and not self._identities.has_one(client, now)):
             return False
         if identity:
-            self._identities.take(client, now)
-        self._addresses.take(address, now)
+            self._identities.take_token(client, now)
+        self._addresses.take_token(address, now)
         return True
 
 
@@ -112,7 +112,7 @@ class _Line:
         self.by_address: OrderedDict[str, list[_Waiting]] = OrderedDict()
         self._newest = False
 
-    def add(self, waiting: _Waiting) -> None:
+    def add_waiting(self, waiting: _Waiting) -> None:
         self.by_address.setdefault(waiting.address, []).append(waiting)
 
     def remove(self, waiting: _Waiting) -> None:
@@ -172,9 +172,9 @@ class ReviewQueue(Generic[T]):
         key = token_hash(token)
         waiting = self._known.get(key)
         if waiting is None:
-            line = self._lines[likely, not self._pace.take(address, identity_of(token))]
+            line = self._lines[likely, not self._pace.allow_review(address, identity_of(token))]
             waiting = self._known[key] = _Waiting(key, address, judge, line)
-            line.add(waiting)
+            line.add_waiting(waiting)
             self._start()
             if len(self) > self._most_waiting:
                 self._refuse_one()

@@ -105,7 +105,7 @@ class PolicyScaler:
         self._done: dict[str, _Done] = {}
         """By uid."""
 
-    def turn(self) -> None:
+    def scale_due(self) -> None:
         """Carry over what differs; costs nothing where there is no SlackScale."""
         scales = tuple(self._scales())
         if not self._may_write():

@@ -65,7 +65,7 @@ class ScoringDecision(NamedTuple):
 class DecisionRecord(Protocol):
     """Who writes decisions down."""
 
-    def add(self, decision: ScoringDecision) -> None:
+    def add_item(self, decision: ScoringDecision) -> None:
         """Take one; returns at once."""
 
 
@@ -125,7 +125,7 @@ class LiveScores:
             if len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
         if self._record is not None:
-            self._record.add(decision)
+            self._record.add_item(decision)
         return standing.replies.reply(names, total.tolist())
 
     def refused(self, pod: Pod, names: Sequence[str], *, nominated: str = "") -> Mapping[str, str]:

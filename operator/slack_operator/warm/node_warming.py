@@ -202,7 +202,7 @@ class NodeWarming:
     def _run(self) -> None:
         while not self._thread.heart.rest(self._stopping, TURN_SECONDS):
             try:
-                self.turn()
+                self.warm_due()
                 self._thread.heart.worked()
             except KubeError as error:
                 if isinstance(error, ApiError):
@@ -215,7 +215,7 @@ class NodeWarming:
                     log.exception("pulling images failed")
                 self._thread.heart.failed(error)
 
-    def turn(self) -> None:
+    def warm_due(self) -> None:
         """Look at the pods, and make those that are due.
 
         Raises:

@@ -56,7 +56,7 @@ class StepHistory:
         self._lock = threading.Lock()
         self._steps: deque[tuple[float, dict[str, Figures]]] = deque(maxlen=MAX_STEPS)
 
-    def add(self, at: float, figures: Mapping[str, Figures]) -> None:
+    def add_sample(self, at: float, figures: Mapping[str, Figures]) -> None:
         """Take one sample; `at` is Unix time."""
         kept = {name: figures[name] for name in sorted(figures)[:MAX_POLICIES]}
         with self._lock:

@@ -53,8 +53,8 @@ class PageState:
                 self._figures = reconciliation
         if reconciliation.items:
             figures = {item.policy: _figures(item) for item in reconciliation.items}
-            self.history.add(reconciliation.at, figures)
-            self.day.add(reconciliation.at, figures)
+            self.history.add_sample(reconciliation.at, figures)
+            self.day.add_sample(reconciliation.at, figures)
         for told in self._listeners:
             told()
 

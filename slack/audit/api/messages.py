@@ -74,7 +74,7 @@ class Row(_Message, frozen=True):
     stalled_ns: Count | None = None
 
     @classmethod
-    def of(cls, window: Window) -> "Row":
+    def from_window(cls, window: Window) -> "Row":
         """Make the row of a window."""
         target = window.target
         return cls(

@@ -37,7 +37,7 @@ def window_report(windows: Windows) -> WindowReport:
         seconds=round(windows.seconds, 3),
         states=states,
         pods={uid: PodCounts(**counts) for uid, counts in pods.items()},
-        rows=tuple(Row.of(window) for window in rows[:MAX_ROWS]),
+        rows=tuple(Row.from_window(window) for window in rows[:MAX_ROWS]),
         left_out=max(0, len(rows) - MAX_ROWS),
     )
 

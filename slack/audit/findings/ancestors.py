@@ -24,7 +24,7 @@ class Ancestors(Generic[V]):
                 for pod in _pod_keys(target):
                     self._pods[pod] = value
 
-    def of(self, target: CgroupTarget) -> Iterator[V]:
+    def values_above(self, target: CgroupTarget) -> Iterator[V]:
         """Values of the levels above `target`, the nearest first."""
         found: list[V] = []
         if target.level is CgroupLevel.CONTAINER:

@@ -40,7 +40,7 @@ class _Marks:
     def size_bytes(self) -> int:
         return len(self.times) * self.times.itemsize + len(self._values) * self._values.itemsize
 
-    def add(self, sample: Sample) -> None:
+    def add_sample(self, sample: Sample) -> None:
         self.times.append(sample.at_seconds)
         numbers = _numbers(sample)
         try:
@@ -102,7 +102,7 @@ class History:
         """Cgroups that are remembered."""
         return len(self._rings)
 
-    def add(self, sampled: Sampled) -> None:
+    def add_result(self, sampled: Sampled) -> None:
         """Take in a result; a sample that is no newer than the one before it is left out."""
         self._round += 1
         self._newest = sampled
@@ -129,7 +129,7 @@ class History:
         for marks, (length, spacing) in zip(ring.marks, self._lengths, strict=True):
             times = marks.times
             if not times or now - times[-1] >= spacing:
-                marks.add(sample)
+                marks.add_sample(sample)
             if now - times[0] > length:
                 marks.drop_before(now - length)
 

@@ -23,7 +23,7 @@ def with_what_is_above(finding: Finding, above: Ancestors[Finding], cpus: float,
         return finding
     if window.state not in (WindowState.MEASURED, WindowState.TOO_FEW, WindowState.NO_LIMIT):
         return finding
-    ancestors = list(above.of(window.target))
+    ancestors = list(above.values_above(window.target))
     culprit = _culprit(ancestors)
     if culprit is None and (ancestors or window.seconds < _LEAST_SECONDS):
         return finding  # a level above has throttled in too few periods yet, or the window is as short
@@ -89,7 +89,7 @@ def counted_once(findings: list[Finding], above: Ancestors[Finding]) -> list[Fin
         window = finding.window
         if window.target.level is not CgroupLevel.CONTAINER or window.seconds <= 0:
             continue
-        ancestors = list(above.of(window.target))
+        ancestors = list(above.values_above(window.target))
         culprit = _culprit(ancestors)
         stood_cores = _stood_seconds(window, culprit) / window.seconds
         for ancestor in ancestors:

@@ -32,7 +32,7 @@ def with_pressure(finding: Finding, above: Ancestors[Finding]) -> Finding:
     if window.waiting_ns is None or window.state not in _WITH_FIGURES or window.seconds <= 0:
         return finding
     pressure = share(window.waiting_ns / 1e9 / window.seconds)
-    unjudged = any(ancestor.throttled_ratio is None for ancestor in above.of(window.target))
+    unjudged = any(ancestor.throttled_ratio is None for ancestor in above.values_above(window.target))
     if window.stalled_ns is None or (unjudged and window.inherited_ns is None):
         return replace(finding, pressure_ratio=pressure)
     stalled = min(pressure, share(window.stalled_ns / 1e9 / window.seconds))

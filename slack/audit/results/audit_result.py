@@ -43,7 +43,7 @@ class AuditResult:
         """Whether a name without its node says too little."""
         return len(self.windows.nodes) > 1
 
-    def of(self, finding: Finding) -> tuple[Advice, ...]:
+    def advice_for(self, finding: Finding) -> tuple[Advice, ...]:
         """Return the advice for a finding, the first thing to do first."""
         return self.advice.get(finding.window.target.key, ())
 

@@ -293,7 +293,7 @@ class Cgroup:
         if is_gone(error):
             file.close()
             return None
-        troubles.add(self.target.path, file.path, error)
+        troubles.count_error(self.target.path, file.path, error)
         return file
 
     @property

@@ -116,7 +116,7 @@ class Descriptors:
         if wanted > self._room:
             self._room = min(wanted, self._left(wanted))
 
-    def take(self) -> bool:
+    def reserve_one(self) -> bool:
         """Say whether one more may be kept, and count it."""
         if self.kept >= self._room:
             self.refused += 1
@@ -219,7 +219,7 @@ class KeptFile(Generic[T]):
         except OSError:
             os.close(descriptor)
             raise
-        if self._keep and self._value is not None and self._descriptors.take():
+        if self._keep and self._value is not None and self._descriptors.reserve_one():
             self.descriptor = descriptor
         else:
             os.close(descriptor)

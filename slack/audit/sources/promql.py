@@ -176,10 +176,10 @@ class Nodes:
                     self._kernels[self.qualified(labels, plain)] = labels.get("kernel_version", "")
                 self._by_address[self.qualified(labels, labels.get("internal_ip", ""))] = plain
         for labels, _ in vectors.get("version", ()):
-            if (name := self.of(labels)) not in self.without_quotas:
+            if (name := self.node_of_series(labels)) not in self.without_quotas:
                 self._kernels.setdefault(name, labels.get("kernelVersion", ""))
         for labels, value in vectors.get("cores", ()):
-            self._put_cpus(self.of(labels), value)
+            self._put_cpus(self.node_of_series(labels), value)
         for labels, value in vectors.get("capacity", ()):
             if plain := label(labels, "node"):
                 self._put_cpus(self.qualified(labels, plain), value)
@@ -192,7 +192,7 @@ class Nodes:
         """Return what the name of a node begins with; '' if there is one cluster."""
         return f"{node.partition('/')[0]}/" if self._cluster_label else ""
 
-    def of(self, labels: Mapping[str, str]) -> str:
+    def node_of_series(self, labels: Mapping[str, str]) -> str:
         """Return the node of a cAdvisor series."""
         for name in NODE_LABELS:
             if value := labels.get(name):
@@ -246,7 +246,7 @@ class Increases:
         self.answered: set[str] = set()
         """Names of queries that gave something."""
 
-    def add(self, name: str, vector: Vector) -> None:
+    def add_answer(self, name: str, vector: Vector) -> None:
         """Take one answer; pieces of the window must come in their order.
 
         Of one cgroup's series that several jobs have scraped, the largest counts: they are the same counter. Series of
@@ -310,7 +310,7 @@ class Increases:
         return {key: row.use_p99 for key, row in self._rows.items() if row.use_p99 is not None}
 
     def _row(self, labels: Mapping[str, str]) -> _Row | None:
-        target = target_of(labels, self._nodes.of(labels))
+        target = target_of(labels, self._nodes.node_of_series(labels))
         if target is None or target.node in self._nodes.without_quotas:
             return None
         if target.pod_uid or target.container_id:  # such a path is one node's: another name of it is an address

@@ -23,7 +23,7 @@ class ReadErrorCounts:
         self.counts: dict[ReadError, int] = {}
         self.examples: dict[ReadError, str] = {}
 
-    def add(self, cgroup: str, file: str, error: OSError | Malformed | str) -> None:
+    def count_error(self, cgroup: str, file: str, error: OSError | Malformed | str) -> None:
         """Count it; `file` and the error's words become the example if it is the first of its kind."""
         kind = _kind(error)
         if (kind, cgroup) in self._seen:

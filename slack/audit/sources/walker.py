@@ -66,7 +66,7 @@ class CgroupWalker:
         if due or self._census.is_stale():
             self._relist(now, troubles)
         for path, file, error in self._census.troubles:
-            troubles.add(path, file, error)
+            troubles.count_error(path, file, error)
         self._census.forget_gone()
         self._descriptors.refused = 0
         samples = self._read(troubles)
@@ -109,7 +109,7 @@ class CgroupWalker:
             try:
                 found = cgroup.sample(fetched, troubles)
             except (OSError, Malformed) as error:
-                troubles.add(path, cgroup.stat_path, error)
+                troubles.count_error(path, cgroup.stat_path, error)
                 if is_gone(error):
                     gone.append(path)
             else:
@@ -164,7 +164,7 @@ class CgroupWalker:
             try:
                 self._mounts = find_mounts(self._root)  # mounted again, or elsewhere
             except InvalidMounts as error:
-                troubles.add("/", str(self._root), str(error))
+                troubles.count_error("/", str(self._root), str(error))
             else:
                 self._census.close()
                 self._census = Census(self._mounts, self._descriptors, self._clock)

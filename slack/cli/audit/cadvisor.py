@@ -132,7 +132,7 @@ class ClusterSource:
         threads = ThreadPoolExecutor(min(self._concurrency, len(nodes)), thread_name_prefix="scrape")
         try:
             with ProgressSteps() as steps:
-                tell = steps.add(f"scraping {len(nodes)} node{'s' if len(nodes) != 1 else ''}")
+                tell = steps.add_step(f"scraping {len(nodes)} node{'s' if len(nodes) != 1 else ''}")
                 under_way: dict[Future[_Answer], str] = {threads.submit(self._scrape, name): name for name in nodes}
                 began = time.monotonic()
                 while under_way:

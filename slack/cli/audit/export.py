@@ -97,7 +97,7 @@ def finding_document(result: AuditResult, finding: Finding) -> dict[str, Any]:
             "waitingNanoseconds": window.waiting_ns,
             "stalledNanoseconds": window.stalled_ns,
         },
-        "advice": [advice_document(advice) for advice in result.of(finding)],
+        "advice": [advice_document(advice) for advice in result.advice_for(finding)],
     }
 
 
@@ -199,14 +199,14 @@ def markdown(result: AuditResult, asked: Sequence[Finding], shown: Sequence[Find
         if count
     ]
     for bad in shown:
-        if bad.severity >= Severity.WARN and result.of(bad):
+        if bad.severity >= Severity.WARN and result.advice_for(bad):
             lines += _advice(result, bad)
     single = [line for number, line in enumerate(lines) if line or not number or lines[number - 1]]
     return "\n".join(single).rstrip("\n") + "\n"
 
 
 def _row(result: AuditResult, finding: Finding, *, pressure: bool) -> str:
-    advice = result.of(finding)
+    advice = result.advice_for(finding)
     cells = (
         percent(finding.throttled_ratio)
         if finding.window.state is WindowState.MEASURED
@@ -269,7 +269,7 @@ def _lines_of_yaml(patch: "Patch") -> list[str]:
 
 def _advice(result: AuditResult, finding: Finding) -> Iterator[str]:
     yield from ("", f"#### {_prose(target_name(finding.window.target, node=result.several_nodes))}", "")
-    for number, advice in enumerate(result.of(finding), 1):
+    for number, advice in enumerate(result.advice_for(finding), 1):
         said = f"{_sentence(advice.evidence)} {_sentence(advice.reason)}"
         yield f"{number}. **{_prose(advice.title)}** ({advice.id}). {said}"
         if advice.risk:
@@ -304,7 +304,10 @@ def write_patches(folder: Path, result: AuditResult, asked: Iterable[Finding]) -
         if finding.severity < Severity.WARN:
             continue
         found = [
-            p for advice in result.of(finding) for p in advice.patches if p.kind in _FOR_TEMPLATES and p.merge_yaml
+            p
+            for advice in result.advice_for(finding)
+            for p in advice.patches
+            if p.kind in _FOR_TEMPLATES and p.merge_yaml
         ]
         without += not found
         for patch in found[:1]:

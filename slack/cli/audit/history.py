@@ -84,7 +84,7 @@ class PrometheusSource:
         Raises:
             UserError: the address or the window is none.
         """
-        self._server = PrometheusServer.of(url)
+        self._server = PrometheusServer.from_url(url)
         if window_seconds < _SHORTEST_SECONDS:
             raise UserError(f"--window: {window_seconds:g} s is too short; scrapes are up to a minute apart")
         self._seconds = float(round(window_seconds))
@@ -128,7 +128,7 @@ class PrometheusSource:
         left = _parts(namespaces, start, end)
         done = 0
         with ProgressSteps() as steps:
-            tell = steps.add(f"reading {self._server.address}")
+            tell = steps.add_step(f"reading {self._server.address}")
             while left:
                 part = left.pop()
                 try:
@@ -141,7 +141,7 @@ class PrometheusSource:
                     left += reversed(smaller)
                     continue
                 for name, vector in answers.items():
-                    found.add(name, vector)
+                    found.add_answer(name, vector)
                 found.add_limits(limits)
                 done += 1
                 tell(done / (done + len(left)))

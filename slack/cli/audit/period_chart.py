@@ -301,7 +301,7 @@ def _level(explanation: CgroupExplanation, finding: Finding) -> tuple[tuple[str,
 
 
 def _advice(explanation: CgroupExplanation) -> Iterator[Text]:
-    found = explanation.result.of(explanation.subject)
+    found = explanation.result.advice_for(explanation.subject)
     if not found and explanation.throttled is None:
         yield Text(f"There is no advice: {explanation.unjudged}.", style="yellow")
         return

@@ -139,7 +139,7 @@ def _waited(seconds: float, stopping: Stopping | None, text: str = "") -> bool:
             return not stopping.wait(seconds)
         typer.echo(text, err=True)
         with ProgressSteps() as steps:
-            tell = steps.add("watching")
+            tell = steps.add_step("watching")
             while (past := time.monotonic() - began) < seconds:
                 if stopping.wait(min(_STEP_SECONDS, seconds - past)):
                     break

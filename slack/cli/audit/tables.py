@@ -143,7 +143,9 @@ def render(
     parts += _kernels(result)
     parts += _troubles(result)
     parts += _first_advice(result, shown)
-    worst = next((finding for finding in shown if finding.severity >= Severity.WARN and result.of(finding)), None)
+    worst = next(
+        (finding for finding in shown if finding.severity >= Severity.WARN and result.advice_for(finding)), None
+    )
     if worst is not None:
         command = f"{program} audit explain {explain_arguments(result, worst, options)}"
         parts.append(_command(f"All of it, with patches: {command}", redrawn=redrawn))
@@ -174,7 +176,7 @@ def _table(result: AuditResult, shown: Sequence[Finding]) -> Table:
 
 
 def _cells(result: AuditResult, finding: Finding, *, pressure: bool) -> tuple[Text, ...]:
-    advice = result.of(finding)
+    advice = result.advice_for(finding)
     return tuple(
         Text(cell)
         for cell in (
@@ -199,7 +201,7 @@ def _figure(finding: Finding, ratio: float | None) -> str:
 def _blocks(result: AuditResult, shown: Sequence[Finding]) -> Iterator[RenderableType]:
     """Yield findings as short lines that wrap as words do."""
     for finding in shown:
-        advice = result.of(finding)
+        advice = result.advice_for(finding)
         yield Text.assemble(
             (target_name(finding.window.target, node=result.several_nodes), "bold"),
             f" ({finding.window.target.level}) ",
@@ -329,7 +331,7 @@ def _first_advice(result: AuditResult, shown: Sequence[Finding]) -> Iterator[Ren
     """Yield what to do first about what is bad, each advice once."""
     groups: dict[str, list[tuple[Finding, Advice]]] = {}
     for finding in shown:
-        advice = result.of(finding)
+        advice = result.advice_for(finding)
         if finding.severity >= Severity.WARN and advice:
             groups.setdefault(advice[0].id, []).append((finding, advice[0]))
     if not groups:

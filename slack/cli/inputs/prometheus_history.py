@@ -38,7 +38,7 @@ def history(url: str, span: timedelta, now: float, placeholder_namespace: str) -
     Raises:
         UserError: when the server gives no answer, an error at once, or has no kube-state-metrics.
     """
-    server = PrometheusServer.of(url)
+    server = PrometheusServer.from_url(url)
     server.greet()
     now = float(int(now))
     started = now - span.total_seconds()
@@ -47,7 +47,7 @@ def history(url: str, span: timedelta, now: float, placeholder_namespace: str) -
     answered: set[str] = set()
     ended_by: UserError | KeyboardInterrupt | None = None
     with ProgressSteps() as steps:
-        tell = steps.add(f"reading {server.address}")
+        tell = steps.add_step(f"reading {server.address}")
         # From one scrape before: what ended soon after the start was seen last before it.
         at, window = started - scrape, _WINDOW_SECONDS
         while at < now:
@@ -63,7 +63,7 @@ def history(url: str, span: timedelta, now: float, placeholder_namespace: str) -
                 ended_by = error
                 break
             for name, samples in answers.items():
-                found.add(name, samples)
+                found.add_answer(name, samples)
                 answered |= {name} if samples else set()
             at = end
             tell(max(0.0, at - started) / (now - started))

@@ -38,7 +38,7 @@ class PrometheusServer:
     """Where to ask, and what to say of oneself; `address` is without the password.
 
     Usage:
-        server = PrometheusServer.of("http://localhost:9090")
+        server = PrometheusServer.from_url("http://localhost:9090")
         server.vector("up", time.time())
     """
 
@@ -47,7 +47,7 @@ class PrometheusServer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, url: str) -> "PrometheusServer":
+    def from_url(cls, url: str) -> "PrometheusServer":
         """Read --prometheus; http://me:password@host is HTTP's basic authentication.
 
         Raises:

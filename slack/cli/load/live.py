@@ -38,7 +38,7 @@ class LiveLine:
             self._told_at = time.monotonic()
             print(text, file=sys.stderr, flush=True)
 
-    def tell(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Say something that stays."""
         self._clear()
         print(printable(text), file=sys.stderr, flush=True)

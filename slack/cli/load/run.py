@@ -349,7 +349,7 @@ class LoadRun:
         said = refusal(seen)
         if said and said != self._refusal:
             self._refused_at = now
-            live.tell(f"not all pods can be made: {said}")
+            live.print_line(f"not all pods can be made: {said}")
         self._refusal = said or self._refusal
 
     def _taken_away(self, writer: "Writer") -> str:
@@ -371,7 +371,7 @@ class LoadRun:
         while time.monotonic() < deadline:
             now = time.monotonic()
             if why := silence.ends(now):
-                live.tell(f"nodes are watched no longer: {why}")
+                live.print_line(f"nodes are watched no longer: {why}")
                 return
             with self._lock:
                 moment = meter.tick(now)
@@ -379,7 +379,7 @@ class LoadRun:
             if moment.nodes <= (before := report.nodes_before):
                 return
             if not told:
-                live.tell(
+                live.print_line(
                     f"the load is gone; watching whether {moment.nodes - before} more nodes than before go again "
                     f"(at most {self._asked.nodes_seconds:.0f} s; Ctrl-C ends it)"
                 )

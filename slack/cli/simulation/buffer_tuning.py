@@ -154,7 +154,7 @@ def _subject(connection: "Connection", own: "CapacityBuffer") -> BufferSubject:
     else:
         targets = Targets(connection, {})
         targets.refresh([own], 0.0)
-        target = targets.of(own)
+        target = targets.target_of(own)
         if target is None:
             raise ValueError("it names neither a PodTemplate nor an object that can be read")
         if not isinstance(target, ScaledTarget):
@@ -177,7 +177,7 @@ def tune_buffer(scenario: "Scenario", subject: BufferSubject, objective: float) 
     if not kept:
         raise UserError(f"--buffer: {subject.buffer.name}: {scenario.name} has no pod that this buffer is for")
     with ProgressSteps() as steps:
-        tell = steps.add(f"objective {objective:g}")
+        tell = steps.add_step(f"objective {objective:g}")
         played = scenario.model_copy(update={"workloads": kept})
         trained = train(played, objective, on_progress=lambda at, end: tell(at / end))
     if not trained.result.total.pods:

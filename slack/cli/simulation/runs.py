@@ -78,7 +78,7 @@ class Runs:
 
     def _make_all(self, name: str, wanted: Sequence[Any], make: Callable[..., Any]) -> Iterator[tuple[int, Any]]:
         """Yield (number, what was made) as they come."""
-        tell = self._steps.add(name)
+        tell = self._steps.add_step(name)
         many = len(wanted)
         if self._processes < 2 or many < 2:
             _remember(self._scenario)
@@ -141,6 +141,6 @@ def _trial_result(trial: "Trial", tell: Callable[[float], None] | None = None) -
     assert _scenario is not None
     try:
         wanted = RequestedRun(with_rate(_scenario, trial.rate).slack, trial.seed)
-        return TrialResult.of(trial, _result(wanted, tell, goal=trial.goal))
+        return TrialResult.from_result(trial, _result(wanted, tell, goal=trial.goal))
     except OutOfReach:
         return GivenUp(trial.rate, trial.seed)

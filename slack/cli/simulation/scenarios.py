@@ -154,7 +154,7 @@ def with_prices(scenario: "Scenario", path: Path | None) -> "Scenario":
     prices = node_prices_of(path)
     groups, priced = [], 0
     for group in scenario.node_groups:
-        found = prices.of(dict(group.labels), group.allocatable["cpu"], group.allocatable["memory"])
+        found = prices.price_of(dict(group.labels), group.allocatable["cpu"], group.allocatable["memory"])
         priced += found is not None
         groups.append(group if found is None else group.model_copy(update={"price_per_hour": found}))
     if not priced:

@@ -51,7 +51,7 @@ def train_objective(scenario: "Scenario", instant_start: float) -> Training:
     scenario, currency = with_known_prices(scenario)
     with ProgressSteps() as steps:
         without = simulate(variant("none", scenario).scenario)
-        tell = steps.add(f"objective {instant_start:g}")
+        tell = steps.add_step(f"objective {instant_start:g}")
         found = train(scenario, instant_start, on_progress=lambda at, end: tell(at / end))
         if not found.result.total.pods:
             raise UserError(f"{scenario.name}: no pod comes after the warm-up; there is nothing to learn")
@@ -69,7 +69,7 @@ def _constant_rate(scenario: "Scenario", cost: float, steps: "ProgressSteps") ->
 
     def cost_of(slack: "Sized") -> float:
         rate = rate_of(slack)
-        tell = steps.add(f"rate {rate:g}")
+        tell = steps.add_step(f"rate {rate:g}")
         played = own.model_copy(update={"slack": slack})
         found[rate] = simulate(played, on_progress=lambda at, end: tell(at / end))
         return found[rate].cost

@@ -44,7 +44,7 @@ class ProgressSteps:
         if self._bar is not None:
             self._bar.stop()
 
-    def add(self, name: str) -> Callable[[float], None]:
+    def add_step(self, name: str) -> Callable[[float], None]:
         """Start a step; call the result with the share that is done, from 0 to 1."""
         if self._bar is None:
             self._told[name] = time.monotonic()

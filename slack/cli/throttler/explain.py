@@ -139,7 +139,7 @@ def _facts(connection: "Connection", namespace: str, name: str) -> "PodFacts":
     if pod is None:
         raise UserError(f"{source}: there is none of this name")
     try:
-        return PodFacts.of(pod)
+        return PodFacts.from_manifest(pod)
     except InvalidManifest as error:
         raise UserError(f"{source}: {error}") from None
 

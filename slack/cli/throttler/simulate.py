@@ -95,7 +95,7 @@ def _play(scenario: "StartScenario", limits: list[str] | None) -> list[tuple[str
     runs = []
     with ProgressSteps() as steps:
         for name in limits or ["policy"]:
-            tell = steps.add(name)
+            tell = steps.add_step(name)
             chosen = compared(scenario, int(name)) if name not in ("none", "policy") else None
 
             def progress(ready: int, tell: Callable[[float], None] = tell) -> None:

@@ -330,7 +330,7 @@ class Arrivals:
             bucket = cell & 0xFFFFFFFF
             self._kinds.came_together(cell >> 32, mark_of(number, bucket * self._width_seconds))
 
-    def add(self, kind: int, bucket: int, key: str) -> None:
+    def count_arrival(self, kind: int, bucket: int, key: str) -> None:
         """Count the arrival of a pod, which holds the kind."""
         self._kinds.arrived(kind, key)
         if kind >= self._counts.size:
@@ -349,7 +349,7 @@ class Arrivals:
         if kinds is None or old not in kinds:
             return
         if new >= 0:
-            self.add(new, bucket, key)
+            self.count_arrival(new, bucket, key)
         kinds[old] -= 1
         if not kinds[old]:
             del kinds[old]

@@ -79,7 +79,7 @@ class PodTable:
         """Rows in use or recycled; columns beyond it say nothing."""
         return len(self.keys)
 
-    def add(self, key: str, uid: int) -> int:
+    def add_pod(self, key: str, uid: int) -> int:
         """Return a new row for a pod, with nothing contributed."""
         if self._free:
             row = self._free.pop()

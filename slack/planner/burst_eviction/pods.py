@@ -31,7 +31,7 @@ class PodPriorities:
     default: tuple[int, bool] = (0, True)
     """Of the class that is the global default."""
 
-    def of(self, spec: wire.PodSpec) -> tuple[int, bool]:
+    def priority_of(self, spec: wire.PodSpec) -> tuple[int, bool]:
         """Return a pod's priority and whether it may preempt."""
         name = spec.priority_class_name
         value, preempts = self.by_name.get(name, (0, True)) if name else self.default
@@ -128,7 +128,7 @@ def _burst(
         spec.runtime_class_name,
         needed_features(spec),
     )
-    priority, preempts = classes.of(spec)
+    priority, preempts = classes.priority_of(spec)
     apart = _apart(constraints, labels)
     among = left_alone_for(unchecked(unchecked_of(spec), constraints, kept_apart=apart is not None))
     reason = None

@@ -118,7 +118,7 @@ def buffered_of(
     """
     if not any(domain.policy.spec.capacity_buffers is CountedBuffers.COUNT for domain in domains):
         return {}
-    chunks = cache.of(chunks_of, snapshot.placeholders, snapshot.resources)
+    chunks = cache.compute(chunks_of, snapshot.placeholders, snapshot.resources)
     if not (len(chunks.nodes) or chunks.waiting):
         return {}
     nodes, rooms = chunks.nodes, chunks.rooms
@@ -231,7 +231,7 @@ def _by_policy(
         for number, domain in enumerate(domains):
             if domain.conflict is None and own.may_go(domain):
                 part = cache.part(domain.policy.name)
-                rooms = part.of(empty_rooms, nodes.allocatable, nodes.daemon, domain.members, domain.templates)
+                rooms = part.compute(empty_rooms, nodes.allocatable, nodes.daemon, domain.members, domain.templates)
                 if bool(any_of(holds(rooms, own.vector[None, :])).any()):
                     stands = stand.get(each.replica_set, Counter[int]())[number]
                     ranked.append(((stands, -len(domain.policy.spec.node_selector)), domain))

@@ -87,7 +87,9 @@ def costs_of(snapshot: Snapshot, domain: Domain, rooms: Sequence[IntArray], node
     if not len(allocatable):
         found = domain.templates
         allocatable = np.array([template.allocatable for template in found], dtype=np.int64).reshape(-1, width)
-        named = [nodes.prices.of(dict(template.node_class.labels), *_rated(template.allocatable)) for template in found]
+        named = [
+            nodes.prices.price_of(dict(template.node_class.labels), *_rated(template.allocatable)) for template in found
+        ]
         costs = np.array([_or_nan(cost) for cost in named])
     if not len(allocatable):
         return [None] * len(rooms)

@@ -50,7 +50,7 @@ def counting_of(snapshot: Snapshot, domain: Domain, placeholder_priority: int, c
         cache: of this domain.
     """
     kinds, scheduler = snapshot.kinds, domain.policy.spec.scheduler_name
-    return cache.of(
+    return cache.compute(
         _counting, kinds.gated > 0, kinds.priority, kinds.constraint_id, snapshot.constraints, scheduler,
         placeholder_priority,
     )  # fmt: skip

@@ -81,7 +81,7 @@ def node_rows(snapshot: Snapshot, which: BoolArray, templates: tuple[Template, .
     everywhere = NodesWithoutPods(
         nodes.allocatable, nodes.daemon, nodes.max_pods, nodes.daemon_count, nodes.class_id, snapshot.node_classes
     )
-    return cache.of(rows_of, everywhere, which, templates)
+    return cache.compute(rows_of, everywhere, which, templates)
 
 
 def rows_of(nodes: NodesWithoutPods, which: BoolArray, templates: tuple[Template, ...]) -> NodeRows:

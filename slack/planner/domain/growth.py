@@ -25,7 +25,7 @@ def new_nodes(snapshot: Snapshot, domain: Domain, planned: IntArray, reserved: I
         cache: of this domain.
     """
     width = len(snapshot.resources)
-    average = cache.of(_average_empty, node_rows(snapshot, domain.eligible, domain.templates, cache), width)
+    average = cache.compute(_average_empty, node_rows(snapshot, domain.eligible, domain.templates, cache), width)
     free = np.maximum(snapshot.nodes.free[domain.eligible], 0).sum(axis=0, dtype=np.int64)
     missing = np.maximum(planned[:width] - reserved[:width] - free, 0)
     nodes_more = float(dominant_share(missing, average))

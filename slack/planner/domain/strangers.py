@@ -57,7 +57,7 @@ def strangers_of(
             continue
         # Hundreds can be away, of which nearly all are mirrors or of a shape that is not known any more.
         countable = {key: shape for key, shape in shapes.get(name, {}).items() if not shape.reserved_for}
-        rows = cache.part(name).of(_nodes_of, mine)
+        rows = cache.part(name).compute(_nodes_of, mine)
         away = np.flatnonzero((rows >= 0) & ~domain.owned[class_id[rows]]) if countable else rows[:0]
         strangers = []
         for pod in map(mine.__getitem__, away.tolist()):

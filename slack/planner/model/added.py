@@ -122,7 +122,7 @@ class Additions:
     def _of_others(self) -> Added:
         return Added(most=self.elsewhere) if self.elsewhere.any() else NOTHING
 
-    def of(self, name: str) -> Added:
+    def additions_to(self, name: str) -> Added:
         """Return what is added to placeholders of the shape with this name."""
         return self._by_name.get(name, self._of_others)
 
@@ -130,7 +130,7 @@ class Additions:
         """[R] what all of them request together."""
         total = np.zeros(width, dtype=np.int64)
         for w in wanted:
-            total = total + self.of(w.shape.name).room(w.count, w.vector)
+            total = total + self.additions_to(w.shape.name).room(w.count, w.vector)
         return total
 
 

@@ -30,7 +30,7 @@ class PlanCache:
         self._parts: dict[str, PlanCache] = {}
         self._asked: set[str] = set()
 
-    def of(self, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def compute(self, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `make` returns for these arguments: the earlier value where all of them are equal.
 
         Where they are not and the value is, that is the earlier one, too: what was made of it is found again at once.

@@ -85,6 +85,6 @@ class Correction:
         may = 1 - objective
         self.value = min(max(self.value + (late - may * started) / usual.step(may), -CREDIT), HIGHEST)
 
-    def add(self, debt: float) -> None:
+    def add_debt(self, debt: float) -> None:
         """Take over what was owed before."""
         self.value = min(max(self.value + debt, -CREDIT), HIGHEST)

@@ -22,14 +22,14 @@ def join(later: Learner, earlier: Learner) -> None:
     later.needs.hours += earlier.needs.hours * left
     np.maximum(later.needs.largest, earlier.needs.largest, out=later.needs.largest)
     later.most_seen = np.maximum(later.most_seen, earlier.most_seen)
-    later.tally.add(earlier.tally)
+    later.tally.add_earlier(earlier.tally)
     debts = zip([later.correction, *later.modelled], [earlier.correction, *earlier.modelled], strict=True)
     for debt, before in debts:
-        debt.add(before.value)
+        debt.add_debt(before.value)
     if earlier.contest.weight.sum() > later.contest.weight.sum():
         later.contest.best = earlier.contest.best
     later.contest.weight += earlier.contest.weight
     later.contest.first += earlier.contest.first
     later.contest.second += earlier.contest.second
-    later.mix.add(earlier.mix)
+    later.mix.add_earlier(earlier.mix)
     later.prices = Prices()  # worked out anew, of all of it

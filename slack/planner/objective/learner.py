@@ -128,7 +128,7 @@ class Learner:
                 for modelled, missed, knew in zip(self.modelled, late[:-1].tolist(), self._knew, strict=True):
                     if knew:
                         modelled.happened(pods, missed, objective.instant_start, self.tally.usual())
-        self._past.add(turn.at_seconds, after, chosen.rooms, turn.window_seconds + HOLD_SECONDS)
+        self._past.add_amounts(turn.at_seconds, after, chosen.rooms, turn.window_seconds + HOLD_SECONDS)
         self.prices.solve(turn.at_seconds, self.needs, chosen.pod)
 
     def _enter(self, rows: IntArray) -> None:

@@ -47,7 +47,7 @@ class Mix:
         for requests, count in arrived.items():
             self._pods[self._row(requests), hour] += count
 
-    def add(self, earlier: "Mix") -> None:
+    def add_earlier(self, earlier: "Mix") -> None:
         """Take what came before as well."""
         if not self._rows:
             self.day = earlier.day

@@ -164,7 +164,7 @@ class LatePodRates:
         self._hours_of_pattern = np.maximum(np.add.reduceat(needs.hours, FIRST_ROW[:-1]), 1e-9)
         self._taken = 0
 
-    def take(self, needs: Needs) -> bool:
+    def read_part(self, needs: Needs) -> bool:
         """Take the next part of the table; returns whether there was any."""
         if self._taken >= ROWS:
             return False

@@ -35,7 +35,7 @@ class Past:
         """Forget all of it: time has not gone on by itself."""
         self._first = self._end = 0
 
-    def add(self, at_seconds: float, requested: FloatArray, amounts: FloatArray, keep_seconds: float) -> None:
+    def add_amounts(self, at_seconds: float, requested: FloatArray, amounts: FloatArray, keep_seconds: float) -> None:
         """Add what is requested, and what each pattern would keep from now on and what is kept."""
         times = self._times
         while self._first < self._end and times[self._first] < at_seconds - keep_seconds:

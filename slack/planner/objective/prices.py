@@ -56,7 +56,7 @@ class Prices:
         """Work out all prices, where that was never done."""
         if not self._solved:
             self._trying = LatePodRates(needs, pod)
-            while self._trying.take(needs):
+            while self._trying.read_part(needs):
                 pass
             for i in range(len(_PRICES)):
                 self.lates[i] = self._trying.an_hour(float(np.exp(_PRICES[i])))
@@ -72,7 +72,7 @@ class Prices:
             i = self._solving
             if self._trying is None:
                 self._trying = LatePodRates(needs, pod)
-            if self._trying.take(needs):
+            if self._trying.read_part(needs):
                 return
             self.lates[i] = self._trying.an_hour(float(np.exp(_PRICES[i])))
             self._solving = (i + 1) % len(_PRICES)

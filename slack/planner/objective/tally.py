@@ -81,7 +81,7 @@ class Tally:
         if self.days and self.days[0][0] > hour:  # of a clock that was ahead
             self.days = deque(day for day in self.days if hour - 24 < day[0] <= hour)
 
-    def add(self, earlier: "Tally") -> None:
+    def add_earlier(self, earlier: "Tally") -> None:
         """Take what was counted before as well, at other times."""
         self.hours += earlier.hours
         self.started += earlier.started

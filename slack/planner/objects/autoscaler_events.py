@@ -90,9 +90,9 @@ class AutoscalerEvents:
         if about is not None and about.kind == "Pod" and source_of(event) == CLUSTER_AUTOSCALER_SOURCE:
             self.heard_seconds = max(self.heard_seconds or 0.0, _moment(event, now))
         found = autoscaler_event(event, now)
-        return found is not None and self.add(found)
+        return found is not None and self.add_event(found)
 
-    def add(self, found: AutoscalerEvent) -> bool:
+    def add_event(self, found: AutoscalerEvent) -> bool:
         """Take what was said; True when it is news."""
         key = found.replica_set, found.answer is Answer.TRIGGERED
         known = self._latest.get(key)

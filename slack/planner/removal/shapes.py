@@ -71,7 +71,7 @@ def room_of(standing: Sequence[StandardPlaceholders], added: Additions, width: i
     """[R] what all of them request together."""
     total = np.zeros(width, dtype=np.int64)
     for there in standing:
-        total = total + added.of(there.shape.name).room(there.count, there.vector)
+        total = total + added.additions_to(there.shape.name).room(there.count, there.vector)
     return total
 
 
@@ -108,12 +108,12 @@ def retained_counts(
     room = room_of(standing, added, len(need))
     for there in sorted(standing, key=_losing_order):
         takes = there.vector > 0
-        size = (added.of(there.shape.name).room(there.count, there.vector) // there.count)[takes]
+        size = (added.additions_to(there.shape.name).room(there.count, there.vector) // there.count)[takes]
         spare = int(np.min((room - need)[takes] // size, initial=there.count))
         over = int(np.max(-((most - room)[takes] // size), initial=0))
         count = there.count - min(max(spare, over, 0), there.count)
-        room = room - added.of(there.shape.name).room(there.count, there.vector)
-        room = room + added.of(there.shape.name).room(count, there.vector)
+        room = room - added.additions_to(there.shape.name).room(there.count, there.vector)
+        room = room + added.additions_to(there.shape.name).room(count, there.vector)
         left[there.shape.name] = replace(there, count=count)
     return limit_shapes(list(left.values()), most_shapes)
 

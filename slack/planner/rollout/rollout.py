@@ -76,11 +76,11 @@ class CurrentState:
 
     def size(self, name: str, vector: IntArray) -> IntArray:
         """[R] what a placeholder of a shape with this vector requests."""
-        return self.added.of(name).size(vector)
+        return self.added.additions_to(name).size(vector)
 
     def room(self, wanted: WantedShape, count: int) -> IntArray:
         """[R] what so many placeholders of a shape request."""
-        return self.added.of(wanted.shape.name).room(count, wanted.vector)
+        return self.added.additions_to(wanted.shape.name).room(count, wanted.vector)
 
     def used(self, name: str) -> int:
         """Return what it may take at this instant: what is asked for, or what is still there of it."""

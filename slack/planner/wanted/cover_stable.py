@@ -206,7 +206,7 @@ def _above(choice: _Choice, part: PartInputs, limits: CoverLimits) -> bool:
     """Whether these are more than the ceiling leaves, with what admission adds to them."""
     total = np.zeros_like(limits.room)
     for shape, vector in choice:
-        total = total + part.added.of(shape.name).size(vector)
+        total = total + part.added.additions_to(shape.name).size(vector)
     return bool((total > limits.room).any())
 
 
@@ -228,7 +228,7 @@ def _asked(part: PartInputs) -> IntArray:
 def _lacks(part: PartInputs) -> bool:
     """Whether what is there, in any shape, is less than an objective asks for: only then a new shape is made."""
     own = [e for e in part.existing if not e.role.for_named]
-    rooms = (part.added.of(e.shape.name).room(e.replicas, e.shape.vector(part.resources)) for e in own)
+    rooms = (part.added.additions_to(e.shape.name).room(e.replicas, e.shape.vector(part.resources)) for e in own)
     missing = part.size.desired - part.mirrored - part.buffered - sum(rooms, np.zeros_like(part.size.desired))
     return bool((missing[:RATED] > 0).any())
 

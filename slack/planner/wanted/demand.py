@@ -79,7 +79,7 @@ def kinds_reach(
 
 def reach_of(snapshot: Snapshot, domain: Domain, cache: PlanCache) -> tuple[BoolArray, BoolArray]:
     """Return the domain's `kinds_reach`."""
-    return cache.of(kinds_reach, snapshot.reach, snapshot.constraints, snapshot.kinds.constraint_id, domain)
+    return cache.compute(kinds_reach, snapshot.reach, snapshot.constraints, snapshot.kinds.constraint_id, domain)
 
 
 def is_selected(selector: PodSelector, workload: Workload) -> bool:
@@ -158,7 +158,7 @@ def _of_rarer_reach(reach: BoolArray, weight: FloatArray, cache: PlanCache) -> I
 
     Those that may go everywhere are always among them.
     """
-    classes, which = cache.of(reach_classes, reach)
+    classes, which = cache.compute(reach_classes, reach)
     if len(classes) <= MOST_REACHES:
         return np.zeros(0, dtype=np.int64)
     total = np.bincount(which, weights=weight, minlength=len(classes))
@@ -202,7 +202,7 @@ def demand_of(
     """
     kinds = snapshot.kinds
     reach, reaches = reach_of(snapshot, domain, cache)
-    here = cache.of(standing, snapshot.presence, len(kinds), domain) > 0
+    here = cache.compute(standing, snapshot.presence, len(kinds), domain) > 0
     belongs = reaches & (here | (kinds.running == 0)) & (kinds.gated == 0)
     if not (belongs & (here | (counting.unbound & (kinds.pending > 0)))).any():
         belongs[:] = False  # the last pod has gone: what once arrived must not hold a node by itself (R3)
@@ -262,10 +262,10 @@ def pending_shares(
     for domain, counts in zip(domains, counting, strict=True):
         own = cache.part(domain.policy.name)
         can = reach_of(snapshot, domain, own)[1][waiting] & counts.unbound[waiting] & (domain.conflict is None)
-        rooms = own.of(empty_rooms, nodes.allocatable, nodes.daemon, domain.members, domain.templates)
+        rooms = own.compute(empty_rooms, nodes.allocatable, nodes.daemon, domain.members, domain.templates)
         can &= any_of(holds(rooms, kinds.requests[waiting]))
         specific = len(domain.policy.spec.node_selector)
-        stand = own.of(standing, snapshot.presence, len(kinds), domain)[waiting]
+        stand = own.compute(standing, snapshot.presence, len(kinds), domain)[waiting]
         scores.append(np.where(can, 1 + stand * 1_000 + max(0, 999 - specific), 0))
     table = np.stack(scores)
     owner = np.where(table.max(axis=0) > 0, table.argmax(axis=0), -1)

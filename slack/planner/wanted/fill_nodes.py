@@ -45,11 +45,11 @@ def fill_nodes(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBoun
     if lacking > 0:
         refilled = [there for there in standing if there.refilled and there.count]
         best = max(refilled, key=lambda there: (there.count, there.shape.name), default=None)
-        filling.add(FillChoice(node if best is None else best.vector, lacking), None)
+        filling.add_choice(FillChoice(node if best is None else best.vector, lacking), None)
     for r in np.flatnonzero(node == 0):
         missing = filling.missing(size.desired)
         if missing[r] > 0:
-            filling.add(fill_further(missing, bounds, int(r)), only(missing, int(r)))
+            filling.add_choice(fill_further(missing, bounds, int(r)), only(missing, int(r)))
     if filling.capped:
         desired = np.minimum(desired, np.maximum(desired - np.maximum(filling.missing(desired), 0), size.desired))
     return StableFill(filling.wanted(cover, most_shapes), desired, asked, filling.capped, tuple(filling.infeasible))

@@ -90,10 +90,10 @@ class Filling:
         domain = self.part.domain
         return shape_of(domain.policy, chunk, domain.constraints, self.part.resources)
 
-    def add(self, choice: FillChoice, need: IntArray | None) -> None:
+    def add_choice(self, choice: FillChoice, need: IntArray | None) -> None:
         """Add placeholders of the choice: as many as hold the need, its own number where there is none."""
         part, chunk, shape = self.part, choice.chunk, self.shape(choice.chunk)
-        added = part.added.of(shape.name)
+        added = part.added.additions_to(shape.name)
         before = self.found.get(shape.name, StandardPlaceholders(shape, chunk, 0))
         asked = before.count + choice.count
         there = added.room(before.count, chunk)
@@ -172,7 +172,7 @@ def stable_fill(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBou
     for r in range(RATED, width):
         missing = filling.missing(desired)
         if missing[r] > 0:
-            filling.add(fill_further(missing, bounds, r), only(missing, r))
+            filling.add_choice(fill_further(missing, bounds, r), only(missing, r))
     missing = _rated(filling.missing(desired))
     if missing.any() and best and not filled.any():
         rated = _rated(need - _further(filling))
@@ -181,16 +181,16 @@ def stable_fill(part: PartInputs, cover: Sequence[WantedShape], bounds: ChunkBou
             desired, asked, new = desired - missing, asked - missing, ()
         fixed = chunk is not None and not standing
         for fill in new[:-1]:
-            filling.add(fill, None)
+            filling.add_choice(fill, None)
         left = np.where(missing > 0, np.maximum(filling.missing(desired), 0), 0)
         for last in new[-1:] if len(new) < 2 or left.any() else ():
-            filling.add(last, None if fixed else left)
+            filling.add_choice(last, None if fixed else left)
     elif missing.any():
         # No pod requests all that is wanted, or buffers keep enough of one resource: each is filled by itself.
         for r in range(RATED):
             missing = _rated(filling.missing(desired))
             if missing[r] > 0:
-                filling.add(fill_further(missing, bounds, r), only(missing, r))
+                filling.add_choice(fill_further(missing, bounds, r), only(missing, r))
     # A ceiling in equal parts may be a few millicores or bytes less than the ceiling; nobody misses them.
     crumbs = filling.missing(desired)
     number = sum(there.count for there in filling.found.values())

@@ -68,7 +68,7 @@ def gangs_without_room(
     if not any(kinds.gang):
         return {}
     reaches = reach_of(snapshot, domain, cache)[1]
-    here = cache.of(standing, snapshot.presence, len(kinds), domain) > 0
+    here = cache.compute(standing, snapshot.presence, len(kinds), domain) > 0
     rows = np.flatnonzero(reaches & (here | (kinds.running == 0)) & ~kinds.excluded)
     for _, hindered in preemption_blockers(snapshot, domain, rows, counting, cache):
         rows = np.setdiff1d(rows, hindered)

@@ -53,8 +53,8 @@ def home_of(
     here, present = cache.part("ready"), cache.part("present")
     return Home(
         domain=domain,
-        room=here.of(room_of, node_rows(snapshot, ready, domain.templates, here)),
-        present=present.of(room_of, node_rows(snapshot, owned, (), present)),
+        room=here.compute(room_of, node_rows(snapshot, ready, domain.templates, here)),
+        present=present.compute(room_of, node_rows(snapshot, owned, (), present)),
         ceiling=ceiling_of(snapshot, domain.policy),
         added=added,
         mirrors=frozenset(there.shape.reserved_for for there in mine if there.role is Role.MIRROR),
@@ -83,7 +83,7 @@ def choose_home(
         policy = home.domain.policy
         shape = mirror_shape(reservation, constraints, resources, policy, namespaces)
         vector = shape.vector(resources)
-        more = home.added.of(shape.name)
+        more = home.added.additions_to(shape.name)
         payable = more.within(home.ceiling, vector) if vector.any() else reservation.count
         rank = (
             admits_namespace(policy.spec.reserve, reservation.workload.namespace, labels),

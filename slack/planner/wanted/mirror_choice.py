@@ -180,7 +180,7 @@ def assign_mirrors(
             replicas = there.replicas(candidate.mirror.shape.reserved_for, at)
             divide = partial(_divided, snapshot, home.domain, candidate, replicas)
             todays = [each.shape for each in divide(count)]
-            lives_on = there.of(candidate.reservation, todays, at, labels)
+            lives_on = there.mirrors_of(candidate.reservation, todays, at, labels)
             _share_out(candidate, count, lives_on, mirrors, at, divide)
             mirrored[candidate.rows] = True
         mirrors[at].cuts.sort(key=str)
@@ -270,13 +270,13 @@ def _granted(
     asks = []
     for candidate in candidates:
         workload, mirror = candidate.reservation.workload, candidate.mirror
-        unit = np.append(home.added.of(mirror.shape.name).size(mirror.vector), 1)
+        unit = np.append(home.added.additions_to(mirror.shape.name).size(mirror.vector), 1)
         asks.append(Ask(workload.namespace, str(workload), mirror.count, unit, str(workload) in home.mirrors))
     served = first_of_each(asks, MOST_MIRRORED)
     counts = dict(zip(served, shared([asks[i] for i in served], budget), strict=True))
     left = home.ceiling
     for i, candidate in enumerate(candidates):
-        mirror, added = candidate.mirror, home.added.of(candidate.mirror.shape.name)
+        mirror, added = candidate.mirror, home.added.additions_to(candidate.mirror.shape.name)
         count = min(counts.get(i, 0), added.within(left, mirror.vector))
         left = left - added.room(count, mirror.vector)
         asked, reason = candidate.reservation.count, candidate.bound

@@ -75,7 +75,7 @@ class MirrorsThere:
         found = self._shapes.get(reserved_for, ())
         return {there.shape: there.replicas for there in found if self._at.get(there.policy) == at}
 
-    def of(
+    def mirrors_of(
         self, reservation: Reservation, todays: Collection[Shape], at: int, labels: Mapping[str, str] | None
     ) -> Iterator[StandingMirrors]:
         """Yield the mirrors of a workload that it would not get today, those of today's policy first.

@@ -147,7 +147,7 @@ def plan_parts(policy: PolicyInputs) -> Planned:
         other policies' placeholders that are counted on, and what sets the amounts that are wanted.
     """
     snapshot, domain, state = policy.snapshot, policy.domain, policy.state
-    zones = dict(policy.cache.of(by_zone, node_view(snapshot), domain))
+    zones = dict(policy.cache.compute(by_zone, node_view(snapshot), domain))
     delay = domain.policy.spec.stabilization.shrink_delay.total_seconds()
     wanted = policy.mirrors.wanted
     homes = [next(iter(zones)) if len(zones) == 1 else zone_of(m, zones, snapshot) for m in wanted]
@@ -177,7 +177,7 @@ def plan_parts(policy: PolicyInputs) -> Planned:
         cache = policy.cache_of(zone)
         buffered = _buffer_amount(policy, part, tuple(zones.values()))
         inputs, counted = _part_inputs(policy, part, size, mirrors, elapsed, buffered, cache)
-        found = cache.of(plan_part, inputs)
+        found = cache.compute(plan_part, inputs)
         parts.append(found)
         hosted |= counted
         if found.due:
@@ -191,7 +191,9 @@ def _room_there(policy: PolicyInputs) -> IntArray:
     """[R] what the policy's placeholders on nodes request."""
     bound = Counter(pod.shape for pod in policy.placeholders if pod.node >= 0)
     resources, added = policy.snapshot.resources, policy.added
-    rooms = [added.of(e.shape.name).room(bound[e.shape.name], e.shape.vector(resources)) for e in policy.existing]
+    rooms = [
+        added.additions_to(e.shape.name).room(bound[e.shape.name], e.shape.vector(resources)) for e in policy.existing
+    ]
     return sum(rooms, np.zeros(len(resources), dtype=np.int64))
 
 
@@ -229,9 +231,9 @@ def _part_inputs(
         mix=() if policy.amount is None else policy.amount.mix,
     )
     nodes = node_rows(snapshot, domain.eligible, domain.templates, cache)
-    empty = cache.of(empty_nodes_of, nodes, domain.classes, snapshot.resources)
-    exact = cache.of(make_items, demand.rows, demand.requests, demand.reach)
-    leading = cache.of(reach_constraints, snapshot.constraints, snapshot.kinds.constraint_id, domain, exact, empty)
+    empty = cache.compute(empty_nodes_of, nodes, domain.classes, snapshot.resources)
+    exact = cache.compute(make_items, demand.rows, demand.requests, demand.reach)
+    leading = cache.compute(reach_constraints, snapshot.constraints, snapshot.kinds.constraint_id, domain, exact, empty)
     items = weighed(exact, demand.weight)
     if are_many(items):
         placements = tuple(empty.placement(where).rows for where in leading)
@@ -248,7 +250,7 @@ def _part_inputs(
         size=size,
         demand=demand,
         items=items,
-        chances=cache.of(chances_of, items.vectors, items.reach_id, items.reach, leading, domain, empty),
+        chances=cache.compute(chances_of, items.vectors, items.reach_id, items.reach, leading, domain, empty),
         empty=empty,
         mirrors=mirrors,
         existing=existing,

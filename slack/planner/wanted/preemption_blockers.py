@@ -52,15 +52,15 @@ def preemption_blockers(
         cache: of this domain.
     """
     kinds = snapshot.kinds
-    apart = cache.of(_apart, snapshot.constraints)
-    running = cache.of(standing, snapshot.presence, len(kinds), domain)
+    apart = cache.compute(_apart, snapshot.constraints)
+    running = cache.compute(standing, snapshot.presence, len(kinds), domain)
     yield PreemptionBlocker.SCHEDULER, rows[counting.foreign[rows]]
     yield PreemptionBlocker.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart, running)
     yield PreemptionBlocker.PRIORITY, rows[counting.not_above[rows]]
     if domain.policy.form.occupies_nodes:
         yield PreemptionBlocker.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
     if refuses_hosts(snapshot, domain.policy):
-        yield PreemptionBlocker.HOST, rows[cache.of(_on_hosts, snapshot.constraints)[kinds.constraint_id[rows]]]
+        yield PreemptionBlocker.HOST, rows[cache.compute(_on_hosts, snapshot.constraints)[kinds.constraint_id[rows]]]
 
 
 def why_useless(snapshot: Snapshot, domain: Domain, rows: Sequence[int], counting: Counting) -> str | None:

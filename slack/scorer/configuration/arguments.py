@@ -66,7 +66,7 @@ def parse_config(document: object, rules: MetricRules = DEFAULT_RULES) -> Scorer
     """
     fields = Fields({} if document is None else document, "")
     default: tuple[Weighted, ...] = (Weighted(TargetLoadPacking(prediction=rules.prediction)),)
-    algorithms = fields.take("algorithms", lambda own, path: _algorithms(own, path, rules.prediction), default)
+    algorithms = fields.read_field("algorithms", lambda own, path: _algorithms(own, path, rules.prediction), default)
     fields.end()
     found = (own.algorithm.prediction for own in algorithms if isinstance(own.algorithm, TargetLoadPacking))
     return ScorerConfig(algorithms, replace(rules, prediction=next(found, rules.prediction)))
@@ -79,37 +79,37 @@ def _algorithms(value: object, path: str, prediction: Prediction) -> tuple[Weigh
     for index, item in enumerate(value):
         here = f"{path}[{index}]"
         fields = Fields({"name": item} if isinstance(item, str) else item, here)
-        name = fields.take("name", read_text, "")
+        name = fields.read_field("name", read_text, "")
         if name not in _READERS:
             raise InvalidScorerConfig(f"{format_value(name)} is none of {', '.join(_READERS)}", f"{here}.name")
         if any(other.algorithm.name == name for other in found):
             raise InvalidScorerConfig(f"{name} is there already; give each algorithm once", f"{here}.name")
-        weight = fields.take("weight", read_weight, 1.0)
-        args = Fields(fields.take("args", lambda own, _: own, None) or {}, f"{here}.args", _SPELLINGS)
+        weight = fields.read_field("weight", read_weight, 1.0)
+        args = Fields(fields.read_field("args", lambda own, _: own, None) or {}, f"{here}.args", _SPELLINGS)
         fields.end()
-        args.take("watcherAddress", _no_watcher, None)
-        args.take("metricProvider", _no_provider, None)
+        args.read_field("watcherAddress", _no_watcher, None)
+        args.read_field("metricProvider", _no_provider, None)
         found.append(Weighted(_READERS[name](args, prediction), weight))
         args.end()
     return tuple(found)
 
 
 def _target_load_packing(args: Fields, base: Prediction) -> Algorithm:
-    formula = args.take("formula", one_of(Formula), Formula.IMPLEMENTED)
+    formula = args.read_field("formula", one_of(Formula), Formula.IMPLEMENTED)
     proposed = formula is Formula.PROPOSAL
-    use = args.take("podUse", one_of(PodUse), PodUse.REQUESTS if proposed else base.use)
-    multiplier = args.take("defaultRequestsMultiplier", between(0, 100), base.multiplier)
-    target = args.take("targetUtilization", between(1, 100), 50.0 if proposed else 40.0)
-    cpu, memory = args.take("defaultRequests", read_quantities, NO_AMOUNTS)
+    use = args.read_field("podUse", one_of(PodUse), PodUse.REQUESTS if proposed else base.use)
+    multiplier = args.read_field("defaultRequestsMultiplier", between(0, 100), base.multiplier)
+    target = args.read_field("targetUtilization", between(1, 100), 50.0 if proposed else 40.0)
+    cpu, memory = args.read_field("defaultRequests", read_quantities, NO_AMOUNTS)
     default_cpu = base.default_cpu_millis if cpu is None else cpu
     default_memory = base.default_memory_bytes if memory is None else memory
     return TargetLoadPacking(target, formula, Prediction(use, multiplier, default_cpu, default_memory))
 
 
 def _load_variation(args: Fields, _: Prediction) -> Algorithm:
-    formula = args.take("formula", one_of(Formula), Formula.IMPLEMENTED)
-    margin = args.take("safeVarianceMargin", between(0, 1000), 1.0)
-    sensitivity = args.take("safeVarianceSensitivity", between(0, 1000), None)
+    formula = args.read_field("formula", one_of(Formula), Formula.IMPLEMENTED)
+    margin = args.read_field("safeVarianceMargin", between(0, 1000), 1.0)
+    sensitivity = args.read_field("safeVarianceSensitivity", between(0, 1000), None)
     if formula is Formula.PROPOSAL and sensitivity is not None:
         raise InvalidScorerConfig(
             "means nothing with formula: Proposal; leave it out", args.at("safeVarianceSensitivity")
@@ -119,20 +119,20 @@ def _load_variation(args: Fields, _: Prediction) -> Algorithm:
 
 def _low_risk_overcommitment(args: Fields, _: Prediction) -> Algorithm:
     default = LowRiskOverCommitment()
-    smoothing = args.take("smoothingWindowSize", between(1, 1000), default.smoothing_window)
+    smoothing = args.read_field("smoothingWindowSize", between(1, 1000), default.smoothing_window)
 
     def weights(value: object, path: str) -> tuple[float, float]:
         fields = Fields(value, path)
-        cpu, memory = (fields.take(name, between(0, 1), default.limit_weights[0]) for name in RESOURCES)
+        cpu, memory = (fields.read_field(name, between(0, 1), default.limit_weights[0]) for name in RESOURCES)
         fields.end()
         return cpu, memory
 
-    return LowRiskOverCommitment(smoothing, args.take("riskLimitWeights", weights, default.limit_weights))
+    return LowRiskOverCommitment(smoothing, args.read_field("riskLimitWeights", weights, default.limit_weights))
 
 
 def _peaks(args: Fields, _: Prediction) -> Algorithm:
     path = args.at("nodePowerModel")
-    models = args.take("nodePowerModel", _power_models, None)
+    models = args.read_field("nodePowerModel", _power_models, None)
     if not models:
         raise InvalidScorerConfig(
             "Peaks needs the power curve of at least one node, and a name alone has none. Give algorithms as JSON or "
@@ -156,7 +156,7 @@ def _power_models(value: object, path: str) -> dict[str, PowerModel]:
     models = {}
     for name, own in value.items():
         fields = Fields(own, f"{path}.{name}")
-        numbers = [fields.take(key, read_number, math.nan) for key in ("k0", "k1", "k2")]
+        numbers = [fields.read_field(key, read_number, math.nan) for key in ("k0", "k1", "k2")]
         fields.end()
         if any(math.isnan(number) for number in numbers):
             raise InvalidScorerConfig("expected k0, k1 and k2 of its power curve k0 + k1 e^(k2 u)", f"{path}.{name}")

@@ -44,7 +44,7 @@ class Fields:
         """Return the path of a field."""
         return f"{self._path}.{name}" if self._path else name
 
-    def take(self, name: str, read: Reader[T], default: T) -> T:
+    def read_field(self, name: str, read: Reader[T], default: T) -> T:
         """Read a field; the default where it is not there, or null."""
         self._asked.append(name)
         value = self._values.pop(name, None)
@@ -66,8 +66,8 @@ def read_quantities(value: object, path: str) -> Amounts:
     if isinstance(value, str | int | float) and not isinstance(value, bool):  # a bare quantity is one of CPU
         return read_quantity("cpu", value, path), None
     fields = Fields(value, path)
-    cpu = fields.take("cpu", lambda own, here: read_quantity("cpu", own, here), None)
-    memory = fields.take("memory", lambda own, here: read_quantity("memory", own, here), None)
+    cpu = fields.read_field("cpu", lambda own, here: read_quantity("cpu", own, here), None)
+    memory = fields.read_field("memory", lambda own, here: read_quantity("memory", own, here), None)
     fields.end()
     return cpu, memory
 

@@ -231,7 +231,7 @@ class ClusterState:
         names = tuple(name for name, _ in known)
         rows = np.array([row for _, row in known], dtype=np.int64)
         facts = [found for _, row in known if (found := self._facts[row]) is not None]
-        columns = ScoredNodes.of(
+        columns = ScoredNodes.from_columns(
             names,
             np.array([fact.capacity for fact in facts], dtype=np.float64).reshape(-1, 2).T.copy(),
             allocatable=np.array([fact.allocatable for fact in facts], dtype=np.float64).reshape(-1, 2).T.copy(),

@@ -86,7 +86,7 @@ class Space:
         lone = kind.index in kind.conflicts
         after: list[int] = []
         for pod in pods:
-            node = hints.of(pod)
+            node = hints.row_of(pod)
             if 0 <= node < self._size and room[node] > 0:
                 room[node] -= 1
                 self.put(kind, node, 1)
@@ -156,7 +156,7 @@ class Hints:
         self.start = 0
         """From which row on the next pod without a hint is tried."""
 
-    def of(self, pod: int) -> int:
+    def row_of(self, pod: int) -> int:
         """Return the row for a pod; -1 where there is none."""
         row, made = self._nodes.get(self._cluster.number[pod], (-1, 0.0))
         return row if row >= 0 and self._cluster.created_at[row] == made else -1

@@ -32,7 +32,7 @@ class ModelledForms:
     def create(self, row: int, kind: PodKind) -> None:
         """Hand a pod to the scheduler, or report it as unschedulable when the writes before are done."""
         if not kind.stays_pending:
-            self._scheduler.add(row)
+            self._scheduler.add_pod(row)
             return
         self._free_at = max(self._free_at, self._clock.now) + TELL_SECONDS
         self._clock.at(self._free_at, self._tell, (row, self._cluster.number[row]))

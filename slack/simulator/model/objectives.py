@@ -121,6 +121,6 @@ class ModelledObjectives:
             return
         self._version = self._cluster.node_version
         group_of = {self._cluster.names[row]: int(self._cluster.group_of[row]) for row in range(self._cluster.size)}
-        for domain in self._cache.of(divided, node_view(snapshot), tuple(self._policies.values())):
+        for domain in self._cache.compute(divided, node_view(snapshot), tuple(self._policies.values())):
             for row in domain.members.nonzero()[0].tolist():
                 self._policy_of[group_of[snapshot.nodes.names[row]]] = domain.policy.name

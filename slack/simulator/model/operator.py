@@ -111,7 +111,7 @@ class ModelledOperator:
         """Take what the autoscaler says of a kind."""
         if kind.role is PodRole.PLACEHOLDER and kind.shape is not None:
             name = replica_set_name(kind.policy, kind.shape)
-            self._events.add(AutoscalerEvent(name, answer, message, self._epoch + self._clock.now))
+            self._events.add_event(AutoscalerEvent(name, answer, message, self._epoch + self._clock.now))
             self._still = False
             self.rhythm.wake()
 

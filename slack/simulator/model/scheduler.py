@@ -37,7 +37,7 @@ class SchedulerHooks(Protocol):
 
 
 class ModelledScheduler:
-    """Owns the pending pods; `add` hands it one, `forget` takes one back."""
+    """Owns the pending pods; `add_pod` hands it one, `forget` takes one back."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ModelledScheduler:
         """By pod, how many of its victims are in line; it is not tried before they have gone."""
         self._flushing = False
 
-    def add(self, row: int) -> None:
+    def add_pod(self, row: int) -> None:
         """A pod has been created."""
         self._activate(row)
 

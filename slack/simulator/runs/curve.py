@@ -56,7 +56,7 @@ class TrialResult:
     """Of all pods together."""
 
     @classmethod
-    def of(cls, trial: Trial, result: Result) -> "TrialResult":
+    def from_result(cls, trial: Trial, result: Result) -> "TrialResult":
         """Return the figures of a run."""
         hours = result.measured_seconds / 3600
         return cls(
@@ -99,7 +99,7 @@ class CurvePoint:
     """In order of seed."""
 
     @classmethod
-    def of(cls, results: Sequence[TrialResult]) -> "CurvePoint":
+    def from_results(cls, results: Sequence[TrialResult]) -> "CurvePoint":
         """Return the point of one rate's runs; a run in which no pod came counts for cost alone.
 
         Raises:
@@ -109,8 +109,8 @@ class CurvePoint:
         started = [run for run in ordered if run.pods]
         if not started:
             raise NothingMeasured("no pod comes in the measured time (after the warm-up, before the end)")
-        ratio = Estimate.of([run.instant_start_ratio for run in started]).within(0.0, 1.0)
-        cost = Estimate.of([run.cost_per_month for run in ordered]).within(0.0, math.inf)
+        ratio = Estimate.from_values([run.instant_start_ratio for run in started]).within(0.0, 1.0)
+        cost = Estimate.from_values([run.cost_per_month for run in ordered]).within(0.0, math.inf)
         return cls(
             ordered[0].rate,
             ratio.mean,
@@ -160,4 +160,4 @@ def curve(rates: Iterable[float], seeds: Sequence[int], evaluate: Evaluate) -> t
     for run in evaluate([Trial(rate, seed) for rate in found for seed in seeds]):
         assert isinstance(run, TrialResult)  # without a goal
         found[run.rate].append(run)
-    return tuple(CurvePoint.of(results) for results in found.values())
+    return tuple(CurvePoint.from_results(results) for results in found.values())

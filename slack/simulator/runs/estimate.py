@@ -19,7 +19,7 @@ class Estimate:
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Self:
+    def from_values(cls, values: Sequence[float]) -> Self:
         """Return the estimate of one value or more."""
         mean = statistics.fmean(values)
         if len(values) < 2:

@@ -75,7 +75,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _ratio(counts: Sequence[tuple[int, int]]) -> Estimate | None:
     shares = [part / whole for part, whole in counts if whole]
-    return Estimate.of(shares).within(0.0, 1.0) if shares else None
+    return Estimate.from_values(shares).within(0.0, 1.0) if shares else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Repeated:
 
     def estimate(self, of: Callable[[Result], float]) -> Estimate:
         """Return the mean and the interval of a figure that is never negative."""
-        return Estimate.of([of(run) for run in self.runs]).within(0.0, math.inf)
+        return Estimate.from_values([of(run) for run in self.runs]).within(0.0, math.inf)
 
     def to_dict(self, *, timeline: bool) -> dict[str, Any]:
         """Return means and every run as JSON has them; of one run there is no interval, of no pods no ratio."""

@@ -34,7 +34,7 @@ class HourOfAmounts:
     most_memory_bytes: int
 
     @classmethod
-    def of(cls, at_seconds: float, amounts: list[Amount]) -> "HourOfAmounts":
+    def from_amounts(cls, at_seconds: float, amounts: list[Amount]) -> "HourOfAmounts":
         """Return the mean and the most of an hour's amounts."""
         asked = np.array([(amount.cpu_millis, amount.memory_bytes) for amount in amounts], dtype=np.float64)
         mean, most = np.ceil(asked.mean(axis=0)), asked.max(axis=0)
@@ -96,7 +96,9 @@ def _policy(name: str, learner: Learner, aim: Objective, end: float) -> TrainedP
     amount, first, hours = learner.amount(end, aim), (end // _HOUR + 1) * _HOUR, []
     for hour in range(_HOURS):
         at = first + hour * _HOUR
-        hours.append(HourOfAmounts.of(at, [asked.amount(s, aim) for s in np.arange(at, at + _HOUR, _ASKED_SECONDS)]))
+        hours.append(
+            HourOfAmounts.from_amounts(at, [asked.amount(s, aim) for s in np.arange(at, at + _HOUR, _ASKED_SECONDS)])
+        )
     return TrainedPolicy(name, learner, amount, tuple(hours))
 
 

@@ -177,7 +177,7 @@ class _Search:
             if isinstance(result, GivenUp):
                 self._given_up.add(number)
             else:
-                self._points[number] = CurvePoint.of([result])
+                self._points[number] = CurvePoint.from_results([result])
 
     def _run_all(self, numbers: Iterable[int]) -> None:
         """Run what is missing, that every rate has all seeds."""
@@ -188,7 +188,7 @@ class _Search:
         for result in self._evaluate(missing) if missing else ():
             assert isinstance(result, TrialResult)  # without a goal
             by_rate[result.rate].append(result)
-        self._points.update({number: CurvePoint.of(by_rate[_rate(number, self._step)]) for number in had})
+        self._points.update({number: CurvePoint.from_results(by_rate[_rate(number, self._step)]) for number in had})
 
 
 def _rate(number: int, step: float) -> float:

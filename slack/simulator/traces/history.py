@@ -49,7 +49,7 @@ class TraceHistory:
         self._shown: set[str] = set()
         """Keys of labels that some node has."""
 
-    def add(self, query: str, samples: Iterable[MetricSample]) -> None:
+    def add_answer(self, query: str, samples: Iterable[MetricSample]) -> None:
         """Take the answer to one of QUERIES."""
         for sample in samples:
             self._answered.add(query)
@@ -57,7 +57,7 @@ class TraceHistory:
                 continue
             if query.startswith("node"):
                 facts = self._nodes[sample.label("node")]
-                facts.take(query, sample)
+                facts.add_sample(query, sample)
                 self._shown |= facts.labels.keys() if query == "node_labels" else set()
             elif query in ("replicaset_owner", "job_owner"):
                 kind, name = ("ReplicaSet", "replicaset") if query == "replicaset_owner" else ("Job", "job_name")
@@ -67,7 +67,7 @@ class TraceHistory:
                 self._priorities[sample.label("namespace"), sample.label("pod")] = int(sample.label("priority") or 0)
             else:
                 pod = sample.label("namespace"), sample.label("pod"), sample.label("uid")
-                self._pods[pod].take(query, sample)
+                self._pods[pod].add_sample(query, sample)
 
     def trace(self, ended_seconds: float) -> Trace:
         """Return the rows of all that was added."""

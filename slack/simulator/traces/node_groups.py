@@ -92,7 +92,7 @@ def node_groups(
             name = distinct(_group_name(labels), names)
             price = next((prices[key] for key in price_names(name, labels) if key in prices), None)
             if price is None:
-                price = node_prices.of(labels, same[0].cpu_millis, same[0].memory_bytes) or 0.0
+                price = node_prices.price_of(labels, same[0].cpu_millis, same[0].memory_bytes) or 0.0
             mine = [seen[node.name] for node in same if node.name in seen]
             zone = labels.pop(ZONE, "")
             groups.append(

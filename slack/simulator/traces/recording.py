@@ -57,7 +57,7 @@ class _Daemons:
     pods: dict[str, dict[str, int]] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
 
-    def add(self, uid: str, amounts: dict[str, int]) -> None:
+    def add_pod(self, uid: str, amounts: dict[str, int]) -> None:
         """Count a pod that is there."""
         self.pods[uid] = {**amounts, "pods": 1}
         for name in {name for requests in self.pods.values() for name in requests}:
@@ -208,7 +208,7 @@ class TraceRecording:
         except RequestError:
             self.unreadable += 1
             return
-        self._daemons.setdefault(spec.node_name, _Daemons()).add(uid, amounts)
+        self._daemons.setdefault(spec.node_name, _Daemons()).add_pod(uid, amounts)
 
     def _pod_row(self, pod: wire.Pod, spec: wire.PodSpec, *, placeholder: bool) -> PodTraceRow | None:
         try:

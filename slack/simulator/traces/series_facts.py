@@ -28,7 +28,7 @@ class TracedPodFacts:
     tolerations: set[tuple[str, str, str, str]] = field(default_factory=set)
     """Key, operator, value, effect."""
 
-    def take(self, query: str, sample: MetricSample) -> None:
+    def add_sample(self, query: str, sample: MetricSample) -> None:
         """Take a sample of the answer to one of QUERIES."""
         labels = sample.labels
         match query:
@@ -88,7 +88,7 @@ class TracedNodeFacts:
     taints: dict[tuple[str, str, str], float] = field(default_factory=dict)
     """Key, value and effect, and when it was last seen."""
 
-    def take(self, query: str, sample: MetricSample) -> None:
+    def add_sample(self, query: str, sample: MetricSample) -> None:
         """Take a sample of the answer to one of QUERIES."""
         match query:
             case "node_created":

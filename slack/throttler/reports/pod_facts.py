@@ -125,7 +125,7 @@ class PodFacts:
     containers: tuple[ContainerFacts, ...]
 
     @classmethod
-    def of(cls, pod: Mapping[str, Any]) -> Self:
+    def from_manifest(cls, pod: Mapping[str, Any]) -> Self:
         """Read a pod.
 
         Raises:

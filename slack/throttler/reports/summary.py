@@ -31,7 +31,7 @@ class NodeSummary:
     moving: bool
 
     @classmethod
-    def of(cls, report: NodeReport, now: float) -> Self:
+    def from_report(cls, report: NodeReport, now: float) -> Self:
         """Sum a report up that has come now; its own times are of its node's clock, and are taken as differences."""
         since = min((row.since for row in report.containers if row.state is StartState.PENDING), default=None)
         return cls(

@@ -132,7 +132,9 @@ def test_a_small_message_is_sent_as_it_is() -> None:
 
 
 def test_names_of_cgroups_that_are_no_text_and_counters_beyond_64_bits_can_be_sent() -> None:
-    row = Row.of(window("/system.slice/\udcff\udcfe.service", CgroupLevel.OTHER, periods=2**70, throttled_ns=2**65))
+    row = Row.from_window(
+        window("/system.slice/\udcff\udcfe.service", CgroupLevel.OTHER, periods=2**70, throttled_ns=2**65)
+    )
     report = AgentReport(node="n", windows={"5m": wire.WindowReport(rows=(row,))})
     assert decode_report(encode(report)) == report
 

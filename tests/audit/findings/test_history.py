@@ -41,7 +41,7 @@ def only(history: History, window: str) -> Window:
 
 def through(history: History, *seconds: float) -> History:
     for moment in seconds:
-        history.add(sampled(at(moment)))
+        history.add_result(sampled(at(moment)))
     return history
 
 
@@ -74,10 +74,10 @@ def test_bytes_of_a_cgroup_are_bounded_however_often_it_is_sampled_and_however_l
 
 def test_a_reset_is_told_once_and_later_windows_begin_after_it() -> None:
     history = through(History(), *range(0, 300, 10))
-    history.add(sampled(at(300, periods=5, throttled=1, throttled_ns=1, usage_ns=1)))
+    history.add_result(sampled(at(300, periods=5, throttled=1, throttled_ns=1, usage_ns=1)))
     assert {only(history, name).state for name in WINDOWS} == {WindowState.RESET}
     for moment in range(10, 130, 10):
-        history.add(sampled(changed(at(moment), at_seconds=300.0 + moment)))
+        history.add_result(sampled(changed(at(moment), at_seconds=300.0 + moment)))
     window = only(history, "5m")
     assert window.state is WindowState.MEASURED
     assert window.seconds == 120.0
@@ -88,18 +88,18 @@ def test_a_reset_is_told_once_and_later_windows_begin_after_it() -> None:
 def test_a_cgroup_that_goes_is_told_as_gone_for_a_minute_and_then_forgotten() -> None:
     history = History()
     for moment in range(0, 100, 10):
-        history.add(sampled(at(moment), at(moment, CART)))
-    history.add(sampled(at(100)))
+        history.add_result(sampled(at(moment), at(moment, CART)))
+    history.add_result(sampled(at(100)))
     assert [window.state for window in history.windows("5m").windows] == [WindowState.MEASURED, WindowState.GONE]
     for moment in range(110, 110 + int(FORGET_SECONDS), 10):
-        history.add(sampled(at(moment)))
+        history.add_result(sampled(at(moment)))
     assert [window.target for window in history.windows("5m").windows] == [API]
     assert len(history) == 1
 
 
 def test_a_file_that_could_not_be_read_once_costs_one_sample_and_not_the_history() -> None:
     history = through(History(), *range(0, 100, 10))
-    history.add(sampled())
+    history.add_result(sampled())
     assert only(history, "5m").state is WindowState.GONE
     through(history, 110)
     assert only(history, "5m").seconds == 110.0
@@ -117,7 +117,7 @@ def test_a_clock_that_stands_or_goes_back_adds_nothing() -> None:
 def test_a_changed_limit_is_seen_as_long_as_the_window_mixes_both() -> None:
     history = through(History(), *range(0, 60, 10))
     for moment in range(60, 200, 10):
-        history.add(sampled(at(moment, quota_us=50_000)))
+        history.add_result(sampled(at(moment, quota_us=50_000)))
     assert only(history, "5m").quota_changed
     assert not only(history, "1m").quota_changed
     assert only(history, "5m").quota_us == 50_000
@@ -126,7 +126,9 @@ def test_a_changed_limit_is_seen_as_long_as_the_window_mixes_both() -> None:
 def test_what_was_not_known_stays_unknown() -> None:
     history = History()
     for moment in (0, 20):
-        history.add(sampled(at(moment, usage_ns=None, quota_us=None, inherited_ns=None, burst_us=None, bursts=None)))
+        history.add_result(
+            sampled(at(moment, usage_ns=None, quota_us=None, inherited_ns=None, burst_us=None, bursts=None))
+        )
     window = only(history, "1m")
     assert (window.usage_ns, window.quota_us, window.inherited_ns, window.bursts) == (None, None, None, None)
     assert window.state is WindowState.NO_LIMIT
@@ -135,7 +137,7 @@ def test_what_was_not_known_stays_unknown() -> None:
 def test_pressure_is_remembered_beside_the_rest() -> None:
     history = History()
     for moment in range(0, 60, 10):
-        history.add(sampled(at(moment, waiting_ns=moment * 10**9, stalled_ns=moment * 10**8)))
+        history.add_result(sampled(at(moment, waiting_ns=moment * 10**9, stalled_ns=moment * 10**8)))
     window = only(history, "1m")
     assert (window.waiting_ns, window.stalled_ns) == (50 * 10**9, 5 * 10**9)
 
@@ -143,7 +145,7 @@ def test_pressure_is_remembered_beside_the_rest() -> None:
 def test_the_use_of_the_node_is_that_of_the_root() -> None:
     history = History()
     for moment in range(0, 60, 10):
-        history.add(sampled(at(moment, NODE, usage_ns=moment * 1_500_000_000)))
+        history.add_result(sampled(at(moment, NODE, usage_ns=moment * 1_500_000_000)))
     assert history.use_cores(NODE, "5m") == pytest.approx(1.5)
     assert history.use_cores(API, "5m") is None
 
@@ -170,7 +172,7 @@ def test_no_counters_whatever_end_it(steps: list[tuple[float, bool, int, int, in
     history = History()
     for seconds, present, periods, throttled, throttled_ns, usage_ns, quota_us in steps:
         sample = Sample(API, seconds, quota_us, 100_000, periods, throttled, throttled_ns, usage_ns)
-        history.add(sampled(sample) if present else sampled())
+        history.add_result(sampled(sample) if present else sampled())
         for name in WINDOWS:
             for window in history.windows(name).windows:
                 assert window.periods >= 0

@@ -44,7 +44,7 @@ def increases(nodes: Nodes | None = None) -> Increases:
 def put(found: Increases, labels: Mapping[str, str] = API, **changed: float | None) -> None:
     for name, value in (USUAL | changed).items():
         if value is not None:
-            found.add(name, [(labels, value)])
+            found.add_answer(name, [(labels, value)])
 
 
 def sampled(labels: Mapping[str, str] = API, **changed: float | None) -> tuple[Sampled, Sampled]:
@@ -82,7 +82,7 @@ def test_what_no_look_has_seen_lived_for_less_than_the_time_between_two() -> Non
 def test_the_use_of_a_container_without_a_limit_is_that_of_the_whole_window() -> None:
     found = increases()
     put(found, OF_POD)
-    found.add("usage_seconds", [(API, 360.0)])
+    found.add_answer("usage_seconds", [(API, 360.0)])
     (_, zero), (_, end) = (sampled.samples for sampled in found.sampled())
     assert (end.target.container, end.at_seconds - zero.at_seconds, end.usage_ns) == ("api", 3600.0, 360_000_000_000)
 
@@ -143,7 +143,7 @@ def test_a_pods_own_limit_is_not_guessed_when_a_container_has_none() -> None:
     found = increases()
     put(found, OF_POD, quota=None)
     put(found, API, quota=None)
-    found.add("usage_seconds", [(API | {"id": f"{POD}/{'02' * 32}", "container": "side"}, 1.0)])
+    found.add_answer("usage_seconds", [(API | {"id": f"{POD}/{'02' * 32}", "container": "side"}, 1.0)])
     found.add_limits([({"namespace": "shop", "pod": "api-x", "container": "api"}, 0.2)])
     _, after = found.sampled()
     assert {sample.target.container: sample.quota_us for sample in after.samples} == {"api": 20_000, "side": None}
@@ -152,7 +152,7 @@ def test_a_pods_own_limit_is_not_guessed_when_a_container_has_none() -> None:
 
 @pytest.mark.parametrize("name", NODE_LABELS)
 def test_the_node_is_the_label_that_is_there(name: str) -> None:
-    assert Nodes({}).of({name: "n1" if name != "instance" else "n1:10250", "id": "/"}) == "n1"
+    assert Nodes({}).node_of_series({name: "n1" if name != "instance" else "n1:10250", "id": "/"}) == "n1"
 
 
 def test_an_instance_that_is_an_address_is_the_node_that_has_it() -> None:
@@ -167,8 +167,8 @@ def test_an_instance_that_is_an_address_is_the_node_that_has_it() -> None:
             "version": [({"instance": "10.0.0.9:10250", "kernelVersion": "5.10.0"}, 1.0)],
         }
     )
-    assert nodes.of({"instance": "10.0.0.7:10250"}) == "n1"
-    assert nodes.of({"instance": "[fd00::7]:10250"}) == "n2"
+    assert nodes.node_of_series({"instance": "10.0.0.7:10250"}) == "n1"
+    assert nodes.node_of_series({"instance": "[fd00::7]:10250"}) == "n2"
     assert (nodes.facts("n1").cpus, nodes.facts("n1").kernel_release) == (16, "6.1.0-44")
     assert (nodes.facts("n2").cpus, nodes.facts("n3").cpus) == (4, None)
     assert nodes.facts("10.0.0.9").kernel_release == "5.10.0"
@@ -206,7 +206,7 @@ def test_who_never_waited_is_not_asked_for_as_kubelets_on_cgroup_v1_say_0_of_eve
 def scraped_twice(*kinds: Mapping[str, str]) -> Sampled:
     found = increases()
     for name, value in USUAL.items():
-        found.add(name, [(labels, value) for labels in kinds])
+        found.add_answer(name, [(labels, value) for labels in kinds])
     return found.sampled()[1]
 
 
@@ -363,7 +363,9 @@ def test_what_runs_on_a_windows_node_is_not_judged() -> None:
     """Its series have use and no quota, whatever limit it has: no limit would be said of it."""
     found = increases(Nodes({"info": [(WINDOWS, 1.0)]}))
     for name, node in (("web", "w1"), ("api", "l1")):
-        found.add("usage_seconds", [({"namespace": "shop", "pod": f"{name}-x", "container": name, "node": node}, 60.0)])
+        found.add_answer(
+            "usage_seconds", [({"namespace": "shop", "pod": f"{name}-x", "container": name, "node": node}, 60.0)]
+        )
     assert [sample.target.node for sample in found.sampled()[1].samples] == ["l1"]
 
 
@@ -372,7 +374,7 @@ def test_a_node_in_a_container_shows_a_cgroup_by_two_paths_and_it_is_counted_onc
     found = increases()
     outer = labels | {"id": f"/docker/{'ab' * 32}{labels['id']}"}
     for name, value in USUAL.items():
-        found.add(name, [(labels, value), (outer, value)])
+        found.add_answer(name, [(labels, value), (outer, value)])
     _, after = found.sampled()
     (sample,) = after.samples
     assert (sample.target.path, sample.periods) == (labels["id"], 36_000)

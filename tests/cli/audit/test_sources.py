@@ -227,7 +227,7 @@ def test_an_interrupt_does_not_wait_for_kubelets_that_do_not_answer(
 
         return tell
 
-    monkeypatch.setattr("slack.cli.terminal.progress.ProgressSteps.add", interrupted)
+    monkeypatch.setattr("slack.cli.terminal.progress.ProgressSteps.add_step", interrupted)
     began = time.monotonic()
     with source(tmp_path, cluster({"n1": healthy(), "n2": hangs})) as (found, _):
         with pytest.raises(KeyboardInterrupt):

@@ -273,7 +273,9 @@ def test_names_from_the_cluster_are_put_to_cgroups() -> None:
     assert target_name(found.findings[0].window.target) == "shop/ten-1a/ten"
     assert found.findings[0].severity is Severity.HIGH
     assert any(
-        "Deployment shop/api" in patch.about for advice in found.of(found.findings[0]) for patch in advice.patches
+        "Deployment shop/api" in patch.about
+        for advice in found.advice_for(found.findings[0])
+        for patch in advice.patches
     )
 
 

@@ -32,7 +32,7 @@ def board(*, full: bool = True) -> ReportStore:
         return found
     negative = {ReadingKey(Statistic.LATEST, MetricType.MEMORY): {"node-2": -1.0}}
     fetched = readings(["node-1:9100", "node-2", "stranger"], more=negative)
-    names = NodeNames.of([KnownNode("node-1"), KnownNode("node-2"), KnownNode("node-3")])
+    names = NodeNames.from_nodes([KnownNode("node-1"), KnownNode("node-2"), KnownNode("node-3")])
     judgement = Analyser(max_age_seconds=300).judge(fetched, NOW)
     made = assemble(fetched, judgement, names, source="Prometheus")
     dropped = tuple(

@@ -109,7 +109,7 @@ def test_a_choice_of_rate_0_is_said_to_need_no_slack(capsys: pytest.CaptureFixtu
 
 
 def point(rate: float, *ratios: float) -> CurvePoint:
-    return CurvePoint.of(
+    return CurvePoint.from_results(
         [TrialResult(rate, i, 10, ratio, 100.0 + rate, 0.5, 1.0, 5.0) for i, ratio in enumerate(ratios, 1)]
     )
 

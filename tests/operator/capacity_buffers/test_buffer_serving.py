@@ -86,10 +86,10 @@ class BufferWorld(World):
         self.show()
         self.view.require_labels((), ())
         self.serving.look(self.view.observe(self.wall()), (), ())
-        self.serving.turn()
+        self.serving.serve_due()
         self.controllers()
         self.observe_cluster()
-        self.unbound.turn()
+        self.unbound.write_due()
 
     def show(self) -> None:
         self.observe_cluster()

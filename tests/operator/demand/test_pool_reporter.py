@@ -62,7 +62,7 @@ def test_work_does_not_grow_by_pools_times_quotas() -> None:
     kept = books(POOLS, CountedBooks)
     shown = turn(tuple(kept.wanted().pools))
     CountedReads.reads = 0
-    reporter(kept, shown, UnsentWrites()).turn()
+    reporter(kept, shown, UnsentWrites()).write_due()
     assert CountedReads.reads == 1, f"there are {POOLS // POOLS_A_NAMESPACE} quotas"
 
 
@@ -71,7 +71,7 @@ def test_a_quotas_status_counts_what_is_of_its_namespace() -> None:
     shown = turn(kept.wanted().pools)
     refused = AdmissionVerdict(reject=True, reason=Refusal.QUEUE_FULL)
     first = [pool.key for pool in kept.wanted().pools if pool.key.namespace == "n0"][:2]
-    reporter(kept, replace(shown, result=TickResult(verdicts=dict.fromkeys(first, refused))), writer).turn()
+    reporter(kept, replace(shown, result=TickResult(verdicts=dict.fromkeys(first, refused))), writer).write_due()
     quotas = {path.split("/namespaces/")[1][:2]: status for path, status in writer.written.items() if "quota" in path}
     assert {name: (found["pools"], found["throttled"]) for name, found in quotas.items()} == {
         "n0": (3, 2),

@@ -16,7 +16,7 @@ WHOLE = encode(SETTINGS) + encode(TICK)
 def record(file: Path, line: Line) -> None:
     recorder = trace_recorder(file)
     recorder.start()
-    recorder.add(line)
+    recorder.add_item(line)
     recorder.stop()
 
 
@@ -65,6 +65,6 @@ def test_a_line_that_a_full_disk_cut_off_is_taken_away_before_the_next(
     recorder = trace_recorder(file)
     recorder.start()
     for line in (SETTINGS, TICK):
-        recorder.add(line)
+        recorder.add_item(line)
     recorder.stop()
     assert list(read(file.read_bytes().splitlines(keepends=True))) == [TICK]

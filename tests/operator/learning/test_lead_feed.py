@@ -30,7 +30,7 @@ def of_one_group(nodes: Mapping[str, tuple[float, float]]) -> NodeStarts:
 
 def feed(**nodes: tuple[float, float]) -> LeadFeed:
     found = LeadFeed()
-    found.turn(of_one_group(nodes), [], [], WHOSE, now=NOW, clock=CLOCK)
+    found.feed_starts(of_one_group(nodes), [], [], WHOSE, now=NOW, clock=CLOCK)
     return found
 
 
@@ -47,7 +47,7 @@ def test_the_window_is_short_where_most_nodes_start_fast_and_each_group_has_its_
     whose = {f"warm-{i}": "web" for i in range(9)} | {"cold": "web"}
     nodes = {name: (NOW - 300, 120.0 if name == "cold" else 18.0, name[:4]) for name in whose}
     times = LeadFeed()
-    times.turn(nodes, [], [], whose, now=NOW, clock=CLOCK)
+    times.feed_starts(nodes, [], [], whose, now=NOW, clock=CLOCK)
     assert times.window_seconds("web") == pytest.approx(0.9 * 30 + 0.1 * 132)
 
 
@@ -62,7 +62,7 @@ def test_what_is_younger_than_its_nodes_wait_is_how_long_the_autoscaler_took(by:
     times = feed(**nodes)
     bound = [(placeholder("a", NOW - 80), "new")] if by == "placeholder" else []
     starts = [("web", Waited("new", 80.0))] if by == "pod" else []
-    times.turn(of_one_group(nodes), bound, starts, WHOSE, now=NOW, clock=CLOCK)
+    times.feed_starts(of_one_group(nodes), bound, starts, WHOSE, now=NOW, clock=CLOCK)
     assert times.window_seconds("web") == 70.0
 
 
@@ -70,6 +70,6 @@ def test_room_on_a_node_that_was_there_is_no_wait_for_one_and_nothing_counts_twi
     nodes = {"new": (NOW - 50, 40.0)}
     times = feed(**nodes)
     for _ in range(70):
-        times.turn(of_one_group(nodes), [(placeholder("a", NOW - 10), "new")], [], WHOSE, now=NOW, clock=CLOCK)
-        times.turn(of_one_group(nodes), [(placeholder("a", NOW - 90), "new")], [], WHOSE, now=NOW, clock=CLOCK)
+        times.feed_starts(of_one_group(nodes), [(placeholder("a", NOW - 10), "new")], [], WHOSE, now=NOW, clock=CLOCK)
+        times.feed_starts(of_one_group(nodes), [(placeholder("a", NOW - 90), "new")], [], WHOSE, now=NOW, clock=CLOCK)
     assert times.window_seconds("web") == 52.0

@@ -57,7 +57,7 @@ def watcher_of(
 
 def turn(watcher: LoadWatcher, clock: Clock, seconds: float = 30.0) -> None:
     clock.now += seconds
-    watcher.watcher.turn()
+    watcher.watcher.fetch_due()
 
 
 def get(port: int, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> tuple[int, bytes, Any]:
@@ -84,7 +84,7 @@ def test_nodes_use_is_served_by_window_and_by_node_as_the_source_says() -> None:
             assert get(port, "/watcher")[:2] == (404, b"No metrics found\n")
             assert get(port, "/watcher/health")[0] == 503
             assert get(port, "/analysis")[0] == 404
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             status, body, headers = get(port, "/watcher")
             assert (status, headers["Content-Type"], headers["Content-Length"]) == (
                 200,
@@ -115,7 +115,7 @@ def test_nodes_use_is_served_by_window_and_by_node_as_the_source_says() -> None:
 def test_replies_are_packed_for_those_who_take_it() -> None:
     clock = Clock()
     with FakeProvider(prometheus({"node-1": 0.2}, seen_at=clock)) as fake, watcher_of(fake.address, clock) as watcher:
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         plain = get(watcher.api.port, "/watcher")[1]
         for _ in range(2):
             _, body, headers = get(watcher.api.port, "/watcher", {"Accept-Encoding": "gzip"})
@@ -130,7 +130,7 @@ def test_upstreams_nesting_is_written_when_asked_for() -> None:
     with FakeProvider(prometheus({"node-1": 0.2}, seen_at=clock, label="instance")) as fake:
         settings: dict[str, Any] = {"format": WireFormat.UPSTREAM, "queries": QuerySet.UPSTREAM}
         with watcher_of(fake.address, clock, **settings) as watcher:
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             shown = json.loads(get(watcher.api.port, "/watcher")[1])
             metrics = shown["data"]["NodeMetricsMap"]["node-1"]["metrics"]
             assert {(found["type"], found["operator"], found["rollup"]) for found in metrics} == {
@@ -144,7 +144,7 @@ def test_upstreams_nesting_is_written_when_asked_for() -> None:
 def test_a_provider_that_fails_leaves_what_was_fetched_until_it_is_too_old(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     with FakeProvider(prometheus({"node-1": 0.2}, seen_at=clock)) as fake, watcher_of(fake.address, clock) as watcher:
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         good, port = fake.answer, watcher.api.port
         fake.answer = lambda path, form: (503, b"<html>away</html>")
         turn(watcher, clock)
@@ -178,7 +178,7 @@ def test_a_provider_that_fails_leaves_what_was_fetched_until_it_is_too_old(caplo
 def test_a_wrong_answer_is_told_in_words_and_nothing_is_served(answer: tuple[int, bytes], words: str) -> None:
     clock = Clock()
     with FakeProvider(lambda path, form: answer) as fake, watcher_of(fake.address, clock) as watcher:
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         assert watcher.watcher.error is not None
         assert words in watcher.watcher.error
         assert "\x1b" not in watcher.watcher.error
@@ -190,11 +190,11 @@ def test_an_answer_without_end_and_a_provider_that_is_not_there_are_told(monkeyp
     monkeypatch.setattr("slack_operator.loadwatcher.http_source.MOST_BYTES", 1 << 20)
     with FakeProvider(lambda path, form: (200, b" " * (70 << 20))) as fake:
         with watcher_of(fake.address, clock) as watcher:
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             assert "longer than" in str(watcher.watcher.error)
         address = fake.address
     with watcher_of(address, clock) as watcher:
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         assert "no answer" in str(watcher.watcher.error)
 
 
@@ -202,7 +202,7 @@ def test_bad_series_are_dropped_counted_and_named() -> None:
     clock = Clock()
     shares = {"good": 0.2, "nan": float("nan"), "negative": -0.2}
     with FakeProvider(prometheus(shares, seen_at=clock)) as fake, watcher_of(fake.address, clock) as watcher:
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         assert list(decode(get(watcher.api.port, "/watcher")[1]).report.nodes) == ["good"]
         dropped = json.loads(get(watcher.api.port, "/analysis")[1])["dropped"]
         assert {(found["node"], found["type"], found["reason"]) for found in dropped} == {
@@ -217,12 +217,12 @@ def test_bad_series_are_dropped_counted_and_named() -> None:
 def test_a_clock_that_jumps_silences_the_watcher_and_does_not_confuse_it() -> None:
     clock, there = Clock(), Clock()
     with FakeProvider(prometheus({"n": 0.2}, seen_at=there)) as fake, watcher_of(fake.address, clock) as watcher:
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         for jump in (3600.0, -7200.0):
             clock.now += jump
             assert get(watcher.api.port, "/watcher")[0] == 404
         clock.now = NOW + 31
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         assert get(watcher.api.port, "/watcher")[0] == 200
 
 
@@ -233,7 +233,7 @@ def test_token_and_headers_go_out_and_into_no_message(tmp_path: Path) -> None:
     extra: dict[str, Any] = {"token_file": token, "headers": {"X-Scope-OrgID": "team-a"}}
     with FakeProvider(prometheus({"n": 0.2}, seen_at=clock)) as fake:
         with watcher_of(fake.address, clock, **extra) as watcher:
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             sent = fake.asked[0][2]
             assert (sent["Authorization"], sent["X-Scope-OrgID"]) == ("Bearer s3cret", "team-a")
             for content, words in ((b"\xff", "is no text"), (b"", "holds no token"), (None, "No such file")):
@@ -243,7 +243,7 @@ def test_token_and_headers_go_out_and_into_no_message(tmp_path: Path) -> None:
                 assert "s3cret" not in str(watcher.watcher.error)
         token.write_text("s3cret")
         with watcher_of(fake.address, clock, username="me", **extra) as watcher:
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             assert fake.asked[-1][2]["Authorization"] == "Basic bWU6czNjcmV0"
 
 
@@ -259,7 +259,7 @@ def test_an_influxdb_is_asked_in_its_own_words() -> None:
         return 200, json.dumps({"results": [{"series": series}]}).encode()
 
     with FakeProvider(answer) as fake, watcher_of(fake.address, clock, provider=Provider.INFLUXDB) as watcher:
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         report = decode(get(watcher.api.port, "/watcher")[1]).report
         assert report.source == "InfluxDB"
         assert report.nodes["node-1"].percent(MetricType.MEMORY, Rollup.STD) == 5.0
@@ -280,7 +280,7 @@ def test_what_is_optional_may_fail_and_costs_itself(caplog: pytest.LogCaptureFix
         return given
 
     with FakeProvider(answer) as fake, watcher_of(fake.address, clock, disk_query="my:disk") as watcher:
-        watcher.watcher.turn()
+        watcher.watcher.fetch_due()
         assert get(watcher.api.port, "/watcher/health")[0] == 200
         assert metric(watcher, 'slack_load_watcher_query_errors_total{type="disk"}') == 8
     assert "disk is left out" in caplog.text
@@ -326,11 +326,11 @@ def test_metrics_server_is_sampled_so_that_averages_and_deviations_are_real(tmp_
         with metrics_server(api, clock, tmp_path, state_file=state) as watcher:
             for millis in (1000, 2000, 3000):
                 api.script(_METRICS, sampled(clock, ("node-1", f"{millis}m", "2Gi"), ("stranger", "1", "1Gi")))
-                watcher.watcher.turn()
+                watcher.watcher.fetch_due()
                 clock.now += 15.0
             clock.now += 15.0
             api.script(_METRICS, Reply.status(404, "NotFound"))
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             assert "is metrics-server installed?" in str(watcher.watcher.error)
             report = decode(get(watcher.api.port, "/watcher")[1]).report
             assert report.window.duration == "5m"
@@ -342,7 +342,7 @@ def test_metrics_server_is_sampled_so_that_averages_and_deviations_are_real(tmp_
             assert metric(watcher, 'slack_load_watcher_nodes{state="unknown"}') == 1
         with metrics_server(api, clock, tmp_path, state_file=state) as watcher:
             api.script(_METRICS, sampled(clock, ("node-1", "4", "2Gi")))
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             load = decode(get(watcher.api.port, "/watcher")[1]).report.nodes["node-1"]
             assert load.percent(MetricType.CPU, Rollup.AVG) == 62.5
             api.remove("/api/v1/nodes/node-1")
@@ -359,7 +359,7 @@ def test_nothing_is_fetched_while_nodes_are_not_known(tmp_path: Path) -> None:
             cluster = watcher._cluster
             assert cluster is not None
             eventually(lambda: cluster.stale() is None)
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             assert list(decode(get(watcher.api.port, "/watcher")[1]).report.nodes) == ["node-1"]
             cluster.watches.stop()
             cluster.watches._stale_seconds = -1.0
@@ -372,7 +372,7 @@ def test_windows_outlive_a_restart_unless_they_are_too_old(tmp_path: Path) -> No
     state = tmp_path / "state.sqlite"
     with FakeProvider(prometheus({"n": 0.2}, seen_at=clock)) as fake:
         with watcher_of(fake.address, clock, state_file=state) as watcher:
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
         for later, status in ((0.0, 200), (301.0, 404), (-400.0, 404)):
             clock.now = NOW + later
             with watcher_of(fake.address, clock, state_file=state) as watcher:
@@ -389,7 +389,7 @@ def test_a_torn_state_file_is_put_aside_and_said_so(
     clock = Clock()
     with FakeProvider(prometheus({"n": 0.2}, seen_at=clock)) as fake:
         with watcher_of(fake.address, clock, state_file=state) as watcher:
-            watcher.watcher.turn()
+            watcher.watcher.fetch_due()
             assert metric(watcher, 'slack_load_watcher_state_errors_total{operation="put_aside"}') == 1
         with watcher_of(fake.address, clock, state_file=state) as watcher:
             assert get(watcher.api.port, "/watcher")[0] == 200

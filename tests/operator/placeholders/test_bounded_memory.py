@@ -124,13 +124,13 @@ def test_of_a_quota_only_what_it_admits_is_kept_and_no_more_than_so_many(monkeyp
         view.quotas.end()
 
     assert grown(feed) < 300 * 3000
-    assert len(view.quotas.of(["shop"])) == 100
+    assert len(view.quotas.in_namespaces(["shop"])) == 100
     view.quotas.apply([(EventType.DELETED, quota(5)), (EventType.ADDED, quota(200))])
-    kept = {found.metadata.name for found in view.quotas.of(["shop"])}
+    kept = {found.metadata.name for found in view.quotas.in_namespaces(["shop"])}
     assert kept == {f"q{number}" for number in range(100)} - {"q5"} | {"q200"}
     view.quotas.begin()
     view.quotas.end()
-    assert view.quotas.of(["shop"]) == []
+    assert view.quotas.in_namespaces(["shop"]) == []
     assert view.quotas._count == 0
 
 
@@ -139,8 +139,8 @@ def test_starts_that_no_plan_takes_are_forgotten() -> None:
     for second in range(1000):
         starts.seen(starting(second), float(second))
         starts.seen(starting(second, "n0"), float(second))
-    assert len(starts.take()) == KEPT_SECONDS + 1
-    assert starts.take() == []
+    assert len(starts.drain_starts()) == KEPT_SECONDS + 1
+    assert starts.drain_starts() == []
 
 
 def test_what_was_to_be_deleted_and_never_went_is_forgotten() -> None:

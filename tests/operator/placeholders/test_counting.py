@@ -66,7 +66,7 @@ def learns_from(view: ClusterView, policy: Policy) -> bool:
     snapshot = view.columns.snapshot(NOW)
     (domain,) = divide(snapshot, [policy])
     mine = {snapshot.nodes.names[row] for row in domain.members.nonzero()[0]}
-    starts = [start for start in view.instant.take() if start.node in mine]
+    starts = [start for start in view.instant.drain_starts() if start.node in mine]
     return arrivals_of(starts, policy, PRIORITY, frozenset())[1] > 0
 
 

@@ -27,7 +27,7 @@ def turn(world: World, turns: int = 6, *, seconds: float = 10.0) -> None:
     for _ in range(turns):
         world.reconcile(seconds=seconds)
         world.observe()
-        world.unbound.turn()
+        world.unbound.write_due()
 
 
 def test_a_restart_keeps_the_form_until_the_autoscaler_is_looked_for() -> None:

@@ -35,7 +35,7 @@ class World:
         """Look once; return the Deployments that are there then."""
         self.clock.now += LOOK_SECONDS
         self.wall.now += LOOK_SECONDS
-        self.loads.turn()
+        self.loads.look_for_loads()
         return sorted(name for _, plural, _, name in self.api.objects if plural == "deployments")
 
     def deletions(self) -> int:

@@ -430,7 +430,7 @@ def test_a_brake_is_off_after_a_minute_whatever_is_there() -> None:
     brake = CreationBlock(writer, namespace=NAMESPACE, may_write=lambda: True, clock=clock)
     held = []
     for _ in range(180):
-        held.append(brake.turn({"resource-slack"}, surplus=True))
+        held.append(brake.switch_block({"resource-slack"}, surplus=True))
         clock.now += 1.0
     assert held.count(True) <= 121
     assert not all(held[:62])
@@ -470,7 +470,7 @@ def test_a_brake_that_may_not_be_put_on_is_no_error_and_asked_for_once_a_minute(
     writer = Writer(api, threading.Event())  # type: ignore[arg-type]
     brake = CreationBlock(writer, namespace=NAMESPACE, may_write=lambda: True, clock=clock)
     for _ in range(100):
-        assert not brake.turn({"resource-slack"}, surplus=True)
+        assert not brake.switch_block({"resource-slack"}, surplus=True)
         clock.now += 1.0
     assert len(api.log) == 2
 

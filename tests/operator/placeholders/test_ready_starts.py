@@ -51,7 +51,7 @@ class Watched:
         self.clock.now = 100.0 + seconds
 
     def taken(self) -> list[ReadyStart]:
-        return self.view.ready_starts.take(self.clock())
+        return self.view.ready_starts.drain_starts(self.clock())
 
 
 def test_a_pod_is_followed_from_its_creation_to_ready() -> None:
@@ -146,7 +146,7 @@ def ready(number: int, seconds: float = 1.0, node: str = "n1") -> ReadyStart:
 def test_a_policy_shows_its_percentiles_and_slowest_workloads() -> None:
     times = TimesToReady()
     assert times.status("web") is None
-    counted = times.add([ready(1), ready(2, 60.0), ready(3, node="strange")], {"n1": "web"})
+    counted = times.add_starts([ready(1), ready(2, 60.0), ready(3, node="strange")], {"n1": "web"})
     assert len(counted) == 2
     found = times.status("web")
     assert found is not None
@@ -159,5 +159,5 @@ def test_a_policy_shows_its_percentiles_and_slowest_workloads() -> None:
 
 def test_workloads_that_started_long_ago_are_forgotten_for_newer_ones() -> None:
     times = TimesToReady()
-    times.add([ready(number) for number in range(MAX_WORKLOADS + 5)], {"n1": "web"})
+    times.add_starts([ready(number) for number in range(MAX_WORKLOADS + 5)], {"n1": "web"})
     assert len(times.slowest("web", 10**6)) == MAX_WORKLOADS

@@ -62,8 +62,8 @@ class _Karpenter(World):
     def turns(self, count: int = 4, seconds: float = 10.0) -> None:
         for _ in range(count):
             self.reconcile(seconds=seconds)
-            self.releasing.turn()
-            self.unbound.turn()
+            self.releasing.write_due()
+            self.unbound.write_due()
 
     def released(self) -> dict[str, str]:
         """Return the values of released nodes, by either way."""
@@ -298,7 +298,7 @@ def test_a_standby_writes_nothing(way: ReleaseNodes) -> None:
     world.drift("n1")
     world.reconcile()
     world.leading = False
-    world.releasing.turn()
+    world.releasing.write_due()
     assert world.released() == {}
 
 
@@ -491,7 +491,7 @@ def test_a_standby_deletes_no_marker() -> None:
     world.release_nodes = ReleaseNodes.LABEL
     world.restart()
     world.reconcile()
-    world.releasing.turn()
+    world.releasing.write_due()
     assert list(world.markers()) == ["slack-release-n1"]
 
 

@@ -10,26 +10,26 @@ def start(at: float, *, in_slack: bool = True, waited_seconds: float = 0.1) -> t
 
 def test_pods_that_took_a_placeholders_place_would_have_waited_for_a_node() -> None:
     waits = SavedWaits()
-    assert waits.of("web", 100.0) is None
-    waits.add([start(5.0), start(6.0), start(7.0, in_slack=False)], 100.0)
-    assert waits.of("web", 100.0) == SavedWait(2, 112.0)
-    assert waits.of("data", 100.0) is None
+    assert waits.saved_wait("web", 100.0) is None
+    waits.add_starts([start(5.0), start(6.0), start(7.0, in_slack=False)], 100.0)
+    assert waits.saved_wait("web", 100.0) == SavedWait(2, 112.0)
+    assert waits.saved_wait("data", 100.0) is None
 
 
 def test_the_day_ends_with_the_latest_start_and_a_quiet_cluster_says_the_same() -> None:
     waits = SavedWaits()
-    waits.add([start(0.0), start(80_000.0), start(100_000.0)], 100.0)
-    found = waits.of("web", 100.0)
+    waits.add_starts([start(0.0), start(80_000.0), start(100_000.0)], 100.0)
+    found = waits.saved_wait("web", 100.0)
     assert found is not None
     assert found.pods == 2  # the first is of the day before
 
 
 def test_a_pod_that_waited_as_long_as_for_a_node_was_spared_nothing() -> None:
     waits = SavedWaits()
-    waits.add([start(5.0, waited_seconds=112.0)], 100.0)
-    assert waits.of("web", 100.0) is None
-    waits.add([start(6.0, waited_seconds=111.0)], 100.0)
-    assert waits.of("web", 100.0) == SavedWait(1, 112.0)
+    waits.add_starts([start(5.0, waited_seconds=112.0)], 100.0)
+    assert waits.saved_wait("web", 100.0) is None
+    waits.add_starts([start(6.0, waited_seconds=111.0)], 100.0)
+    assert waits.saved_wait("web", 100.0) == SavedWait(1, 112.0)
 
 
 def test_what_was_spared_is_said_in_pods_seconds_and_hours() -> None:

@@ -34,7 +34,7 @@ def turn(world: World, turns: int = 6) -> None:
     for _ in range(turns):
         world.reconcile()
         world.observe()
-        world.unbound.turn()
+        world.unbound.write_due()
 
 
 def told(world: World) -> list[Json]:
@@ -137,7 +137,7 @@ def test_what_is_beyond_the_plan_is_told_to_nobody() -> None:
     for _ in range(300):
         world._new_placeholder(name, item)
     world.observe()
-    world.unbound.turn()
+    world.unbound.write_due()
     assert len(told(world)) == wanted
     assert "resource-slack-brake" not in world.api.items("resourcequotas")
 
@@ -155,7 +155,7 @@ def test_a_condition_that_somebody_removes_is_written_again_a_few_times() -> Non
         world.clock.now += seconds
         world.observe()
         before = len(world.api.log)
-        world.unbound.turn()
+        world.unbound.write_due()
         writes += sum(entry[1] == f"{path}/status" for entry in world.api.log[before:])
 
     for _ in range(3 * WRITES_BACK):
@@ -178,7 +178,7 @@ def test_conditions_that_are_lost_together_count_once_and_new_pods_are_told_of_m
             world.api._bump(pod)
         world.clock.now += REPEAT_SECONDS
         world.observe()
-        world.unbound.turn()
+        world.unbound.write_due()
         assert len(told(world)) in (0, len(world.placeholders()))
     assert told(world) == []
     name, item = next(iter(world.api.items("replicasets").items()))
@@ -186,7 +186,7 @@ def test_conditions_that_are_lost_together_count_once_and_new_pods_are_told_of_m
     del world.api.objects[gone]
     world._new_placeholder(name, item)
     world.observe()
-    world.unbound.turn()
+    world.unbound.write_due()
     assert len(told(world)) == 1
 
 
@@ -216,7 +216,7 @@ def test_a_pod_whose_condition_is_refused_keeps_no_other_from_being_told_of() ->
     )
     for _ in range(3):
         world.observe()
-        world.unbound.turn()
+        world.unbound.write_due()
         world.clock.now += REPEAT_SECONDS
     assert {pod["metadata"]["name"] for pod in told(world)} == set(world.placeholders()) - {bad}
     assert world.unbound.problem == "this pod is not as it must be"
@@ -280,7 +280,7 @@ def test_a_standby_tells_nobody() -> None:
         pod["status"] = {"phase": "Pending"}
         world.api._bump(pod)
     world.observe()
-    world.unbound.turn()
+    world.unbound.write_due()
     assert not told(world)
 
 
@@ -343,7 +343,7 @@ def test_a_turn_is_bounded() -> None:
     world.observe()
     counts = []
     for _ in range(5):
-        world.unbound.turn()
+        world.unbound.write_due()
         world.observe()
         counts.append(len(told(world)))
     assert counts[0] == AT_ONCE
@@ -478,7 +478,7 @@ def test_a_lost_lease_stops_in_the_middle_of_a_turn() -> None:
         return None
 
     world.api.refuse = lose
-    world.unbound.turn()
+    world.unbound.write_due()
     assert len(told(world)) == 1
-    world.unbound.turn()
+    world.unbound.write_due()
     assert len(told(world)) == 1

@@ -116,9 +116,9 @@ def test_a_start_is_timed_from_when_the_pod_was_seen() -> None:
     starts.seen(real("a", nominatedNodeName="n1"), 10.1)
     starts.vacated("n1", 10.2)
     starts.seen(real("a", "n1"), 10.5)
-    (start,) = starts.take()
+    (start,) = starts.drain_starts()
     assert (start.node, round(start.waited_seconds, 3), start.in_slack) == ("n1", 0.5, True)
-    assert starts.take() == []
+    assert starts.drain_starts() == []
 
 
 def test_a_nomination_without_a_victim_is_no_start_in_slack() -> None:
@@ -126,7 +126,7 @@ def test_a_nomination_without_a_victim_is_no_start_in_slack() -> None:
     starts.vacated("n1", 1.0)
     starts.seen(real("a", nominatedNodeName="n1"), 10.0)
     starts.seen(real("a", "n1"), 10.5)
-    assert [s.in_slack for s in starts.take()] == [False]
+    assert [s.in_slack for s in starts.drain_starts()] == [False]
 
 
 def test_a_gated_pod_waits_for_nobody() -> None:
@@ -135,14 +135,14 @@ def test_a_gated_pod_waits_for_nobody() -> None:
     starts.seen(gated("a"), 100.0)
     starts.seen(real("a"), 200.0)
     starts.seen(real("a", "n1"), 201.0)
-    assert [s.waited_seconds for s in starts.take()] == [1.0]
+    assert [s.waited_seconds for s in starts.drain_starts()] == [1.0]
 
 
 def test_a_pod_waits_for_nobody_whose_gates_were_removed_unseen() -> None:
     starts = InstantStarts()
     starts.seen(gated("a"), 0.0)
     starts.seen(real("a", "n1"), 100.0)
-    assert [s.waited_seconds for s in starts.take()] == [0.0]
+    assert [s.waited_seconds for s in starts.drain_starts()] == [0.0]
 
 
 def test_pods_that_were_bound_before_we_looked_or_went_unbound_count_nowhere() -> None:
@@ -151,22 +151,22 @@ def test_pods_that_were_bound_before_we_looked_or_went_unbound_count_nowhere() -
     starts.seen(real("b"), 0.0)
     starts.gone("uid-b")
     starts.seen(real("b", "n1"), 1.0)
-    assert starts.take() == []
+    assert starts.drain_starts() == []
 
 
 def test_the_ratio_is_of_the_hour_before_the_latest_start() -> None:
     ratio = InstantRatio()
     assert ratio.text("web") is None
-    ratio.add([Start("n1", 60.0, False, 0.0)], {"n1": "web"})
-    ratio.add([Start("n1", 0.1, True, 3599.0), Start("elsewhere", 9.0, False, 3599.0)], {"n1": "web"})
+    ratio.add_starts([Start("n1", 60.0, False, 0.0)], {"n1": "web"})
+    ratio.add_starts([Start("n1", 0.1, True, 3599.0), Start("elsewhere", 9.0, False, 3599.0)], {"n1": "web"})
     assert ratio.text("web") == "50%"
-    ratio.add([Start("n1", 0.1, True, 3601.0)], {"n1": "web"})
+    ratio.add_starts([Start("n1", 0.1, True, 3601.0)], {"n1": "web"})
     assert ratio.text("web") == "100%"
 
 
 def test_a_ratio_is_never_rounded_up_to_all() -> None:
     ratio = InstantRatio()
-    ratio.add([Start("n1", 9.0, False, 1.0)] + [Start("n1", 0.1, False, 1.0)] * 999, {"n1": "web"})
+    ratio.add_starts([Start("n1", 9.0, False, 1.0)] + [Start("n1", 0.1, False, 1.0)] * 999, {"n1": "web"})
     assert ratio.text("web") == "99%"
 
 

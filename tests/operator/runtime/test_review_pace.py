@@ -32,7 +32,7 @@ def taken(pace: ReviewPace, clock: Clock, address: str, identity: str, *, hours:
     count = 0
     for _ in range(hours * 36_000):
         clock.now += 0.1
-        count += pace.take(address, identity)
+        count += pace.allow_review(address, identity)
     return count
 
 
@@ -40,8 +40,8 @@ def test_who_makes_tokens_at_will_is_beyond_the_pace_of_his_identity() -> None:
     clock = Clock()
     pace = ReviewPace(clock)
     assert taken(pace, clock, "10.0.0.1", "shop pod-1") <= IDENTITY_BURST + 3600 * IDENTITY_PER_SECOND + 1
-    assert pace.take("10.0.0.1", "slack agent-1"), "of another at the same address"
-    assert pace.take("10.0.0.2", "shop pod-1"), "what another claims to be costs nobody his pace"
+    assert pace.allow_review("10.0.0.1", "slack agent-1"), "of another at the same address"
+    assert pace.allow_review("10.0.0.2", "shop pod-1"), "what another claims to be costs nobody his pace"
 
 
 def test_who_invents_identities_is_beyond_the_pace_of_his_address() -> None:
@@ -50,18 +50,18 @@ def test_who_invents_identities_is_beyond_the_pace_of_his_address() -> None:
     count = 0
     for number in range(20_000):
         clock.now += 0.01
-        count += pace.take("10.0.0.1", f"identity {number}")
+        count += pace.allow_review("10.0.0.1", f"identity {number}")
     assert count <= ADDRESS_BURST + 200 * ADDRESS_PER_SECOND + 1
-    assert pace.take("10.0.0.2", "slack agent-1")
+    assert pace.allow_review("10.0.0.2", "slack agent-1")
     assert len(pace._identities._left) <= MOST_CLIENTS
-    assert not pace.take("10.0.0.1", "one more")
+    assert not pace.allow_review("10.0.0.1", "one more")
     clock.now += 1.0
-    assert pace.take("10.0.0.1", "one more")
+    assert pace.allow_review("10.0.0.1", "one more")
 
 
 def test_all_gates_of_a_node_come_at_once_by_one_address() -> None:
     pace = ReviewPace(Clock())
-    assert all(pace.take("10.0.0.1", f"shop pod-{number}") for number in range(500))
+    assert all(pace.allow_review("10.0.0.1", f"shop pod-{number}") for number in range(500))
 
 
 def test_tokens_beyond_the_pace_wait_for_all_others_and_never_have_all_reviewers() -> None:

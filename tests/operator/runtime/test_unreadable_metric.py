@@ -18,13 +18,13 @@ def test_an_object_is_shown_while_it_cannot_be_read_and_a_hundred_at_the_most() 
 
     objects.begin()
     for number in range(2 * MOST_NAMES):
-        objects.add(Undecodable(ObjectName(f"d{number}", "tenant"), "it is nested too deeply"))
+        objects.add_object(Undecodable(ObjectName(f"d{number}", "tenant"), "it is nested too deeply"))
     objects.end()
     assert shown("tenant/d0") == 1
     assert len(objects.names) == MOST_NAMES
     assert objects.count == 2 * MOST_NAMES
     objects.begin()
-    objects.add(Undecodable(ObjectName("d1", "tenant"), "it is nested too deeply"))
+    objects.add_object(Undecodable(ObjectName("d1", "tenant"), "it is nested too deeply"))
     assert shown("tenant/d0") == 1, "the new list is not whole yet"
     objects.end()
     assert (shown("tenant/d0"), shown("tenant/d1")) == (None, 1)

@@ -88,7 +88,7 @@ class World:
             documents = json.loads(json.dumps(list(self.server.policies.values())))
             self.desired.replace_all(documents, events_before=self.desired.events)
         before = len(self.server.writes)
-        self.scaler.turn()
+        self.scaler.scale_due()
         return [path for path, _ in self.server.writes[before:]]
 
     def replicas(self, name: str = "web") -> int | None:

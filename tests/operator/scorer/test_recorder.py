@@ -76,7 +76,7 @@ def test_a_decision_that_cannot_be_written_down_does_not_end_the_record(
     recorder = LineRecorder[int](file, lambda number: b"{%d}\n" % (6 // number), what="numbers", begin=b"{")
     recorder.start()
     for number in (0, 3):
-        recorder.add(number)
+        recorder.add_item(number)
     recorder.stop()
     assert file.read_bytes() == b"{2}\n"
     assert "one of the numbers could not be written down" in caplog.text

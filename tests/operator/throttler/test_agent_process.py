@@ -175,7 +175,7 @@ def test_a_gate_that_is_connected_trusts_the_next_authority_and_one_that_is_begu
     (place.folder / "ca.crt").write_bytes(renewed.certificate_path.read_bytes() + b"\nnot a certificate\n")
     (place.folder / "tls.crt").write_bytes(pair.certificate.read_bytes())
     (place.folder / "tls.key").write_bytes(pair.key.read_bytes())
-    place.agent.turn()
+    place.agent.reload_files()
     welcome = read(old)[0]
     assert welcome["authority"] == renewed.certificate_path.read_text().strip()
     with pytest.raises(LinkDown):
@@ -314,7 +314,7 @@ def test_a_gate_that_trusts_the_authority_of_a_release_that_is_gone_lets_its_con
     gate._take({"type": "withdraw", "container": "a", "instance": "a1"})
     began = time.monotonic()
     while not (folder / "a.env").exists():
-        gate.turn()
+        gate.run_next()
         assert time.monotonic() - began < 10
     assert time.monotonic() - began >= 0.9
     gate.close()

@@ -127,7 +127,7 @@ def make(tmp_path: Path) -> Iterator[Callable[[], Gate]]:
 def test_it_asks_for_each_container_once_it_is_connected(
     make: Callable[[], Gate], link: FakeLink, clock: Clock
 ) -> None:
-    make().turn()
+    make().run_next()
     assert [(message["type"], message["container"], message["start"]) for message in link.sent] == [
         ("ask", "web", 0),
         ("ask", "log", 0),
@@ -138,13 +138,13 @@ def test_a_grant_is_one_containers_file_and_a_withdrawal_takes_it_away(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     link.say("granted")
-    gate.turn()
+    gate.run_next()
     assert [path.name for path in tmp_path.iterdir()] == ["web.env"]
     assert (tmp_path / "web.env").read_text() == "GO='1'\n"
     link.say("withdraw", start=1)
-    gate.turn()
+    gate.run_next()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -152,12 +152,12 @@ def test_containers_of_others_and_messages_that_nobody_knows_change_nothing(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     for name in ("other", "../web", "/etc/passwd", ""):
         link.say("granted", name)
     link.say("released", "web")
     link.say("granted", "web", start="many")
-    gate.turn()
+    gate.run_next()
     assert [path.name for path in tmp_path.iterdir()] == ["web.env"]
 
 
@@ -165,12 +165,12 @@ def test_without_an_agent_all_start_but_not_before_the_time_is_over(
     make: Callable[[], Gate], no_agent: None, clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     clock.now += 59
-    gate.turn()
+    gate.run_next()
     assert list(tmp_path.iterdir()) == []
     clock.now += 1.1
-    gate.turn()
+    gate.run_next()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
     assert "web: may start without a permit" in capsys.readouterr().err
 
@@ -180,7 +180,7 @@ def rings(gate: Gate, clock: Clock, seconds: int) -> int:
     count = 0
     for _ in range(seconds):
         clock.now += 1
-        gate.turn()
+        gate.run_next()
         count += gate._doorbell._rung
         gate._doorbell._rung = False
     return count
@@ -199,12 +199,12 @@ def test_the_kubelet_is_made_to_look_until_the_agent_has_seen_that_a_container_w
     make: Callable[[], Gate], link: FakeLink, clock: Clock
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     link.say("wait", "web", state="downloading")
-    gate.turn()
+    gate.run_next()
     assert rings(gate, clock, 14) == 3, "after 2, 4 and 8 s"
     link.say("wait", "web", state="pending")
-    gate.turn()
+    gate.run_next()
     assert rings(gate, clock, 40) == 0
 
 
@@ -224,12 +224,12 @@ def test_a_gate_that_was_stopped_reads_the_answer_that_is_there_before_it_opens(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     clock.now += 3600
     link.say("wait", "web")
     link.say("wait", "log")
-    gate.turn()
-    gate.turn()
+    gate.run_next()
+    gate.run_next()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -237,18 +237,18 @@ def test_the_time_in_which_a_gate_was_stopped_is_no_silence_of_its_agent(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     with pytest.MonkeyPatch.context() as patch:
         freeze(patch, clock, 3600.0)
-        gate.turn()
-    gate.turn()
+        gate.run_next()
+    gate.run_next()
     assert list(tmp_path.iterdir()) == []
     assert len(link.sent) == 4, "it has asked again"
     clock.now += 59
-    gate.turn()
+    gate.run_next()
     assert list(tmp_path.iterdir()) == []
     clock.now += 2
-    gate.turn()
+    gate.run_next()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"], "an agent that hangs"
 
 
@@ -263,7 +263,7 @@ def tries(gate: Gate, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: in
 
     monkeypatch.setattr(gate_module, "AgentLink", fails)
     for _ in range(seconds):
-        gate.turn()
+        gate.run_next()
         clock.now += 1
     return found
 
@@ -286,9 +286,9 @@ def test_a_gate_that_an_agent_has_let_in_comes_back_soon(
     tries(gate, clock, monkeypatch, 3600)
     monkeypatch.setattr(gate_module, "AgentLink", lambda *_: link)
     clock.now += 60
-    gate.turn()
+    gate.run_next()
     link.say("welcome", fail_open_after_seconds=60)
-    gate.turn()
+    gate.run_next()
     gate._lost("the agent is gone")
     assert gate._connect_at - clock.now <= 2
 
@@ -297,16 +297,16 @@ def test_an_agent_that_hangs_is_no_agent(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     link.say("wait", "web")
     link.say("wait", "log")
-    gate.turn()
+    gate.run_next()
     for _ in range(4):
         clock.now += 15
-        gate.turn()
+        gate.run_next()
         link.say("wait", "web")
-        gate.turn()
-    gate.turn()
+        gate.run_next()
+    gate.run_next()
     assert [path.name for path in tmp_path.iterdir()] == ["log.env"], "each container is answered for itself"
     assert len(link.sent) > 2, "who waits reminds"
 
@@ -315,11 +315,11 @@ def test_the_welcome_says_how_long_that_is(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     link.say("welcome", fail_open_after_seconds=5)
-    gate.turn()
+    gate.run_next()
     clock.now += 5.5
-    gate.turn()
+    gate.run_next()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
 
 
@@ -337,33 +337,33 @@ def test_the_next_start_of_a_container_that_runs_is_permitted_too_when_the_agent
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     for name in ("web", "log"):
         link.say("granted", name)
         link.say("withdraw", name, instance=f"{name}-1")
-    gate.turn()
+    gate.run_next()
     assert list(tmp_path.iterdir()) == [], "they run, and their restarts wait"
     gate._doorbell._rung = False
     go_away(gate, monkeypatch)
     clock.now += 59
-    gate.turn()
+    gate.run_next()
     assert list(tmp_path.iterdir()) == []
     clock.now += 1.1
-    gate.turn()
+    gate.run_next()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
     assert not gate._doorbell._rung, "a pod that runs stays ready"
 
     back = FakeLink()
     monkeypatch.setattr(gate_module, "AgentLink", lambda *_: back)
     clock.now += 61
-    gate.turn()
+    gate.run_next()
     assert [(message["container"], message["instance"]) for message in back.sent] == [
         ("web", "web-1"),
         ("log", "log-1"),
     ]
     assert all(float(str(message["opened_seconds"])) >= 60 for message in back.sent), "the next agent is told"
     back.say("withdraw", "web", instance="web-1")
-    gate.turn()
+    gate.run_next()
     assert [path.name for path in tmp_path.iterdir()] == ["log.env"], "who is answered is throttled again"
 
 
@@ -371,22 +371,22 @@ def test_an_agent_that_says_that_it_is_blind_is_no_agent(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     link.say("granted", "log")
     link.say("withdraw", "log", instance="log-1")
-    gate.turn()
+    gate.run_next()
     for _ in range(5):
         clock.now += 13
         link.say("blind", "web", reason="the watch is refused")
         link.say("blind", "log", reason="the watch is refused")
-        gate.turn()
+        gate.run_next()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"], (
         "restarts as well as first starts"
     )
     assert capsys.readouterr().err.count("the watch is refused") == 1
     sent = len(link.sent)
     clock.now += 16
-    gate.turn()
+    gate.run_next()
     assert {message["container"] for message in link.sent[sent:]} == {"log", "web"}, "it may see them again"
 
 
@@ -396,12 +396,12 @@ def asked(gate: Gate, link: FakeLink, clock: Clock, seconds: int, *, blind: bool
     for second in range(1, seconds + 1):
         clock.now += 1
         sent = len(link.sent)
-        gate.turn()
+        gate.run_next()
         if len(link.sent) > sent:
             found.append(second)
             if blind:
                 link.say("blind", "web", reason="its pod is not known to the agent")
-                gate.turn()
+                gate.run_next()
     return found
 
 
@@ -409,18 +409,18 @@ def test_an_agent_that_was_blind_is_asked_again_soon_and_then_less_and_less_ofte
     make: Callable[[], Gate], link: FakeLink, clock: Clock
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     link.say("blind", "web", reason="its pod is not known to the agent")
-    gate.turn()
+    gate.run_next()
     times = asked(gate, link, clock, 300, blind=True)
     assert times[0] == 1
     assert times[2] <= 8
     assert 20 <= len(times) <= 45, "of an agent that stays blind it asks every 7.5 to 15 s"
     link.say("wait", "web")
     link.say("wait", "log")
-    gate.turn()
+    gate.run_next()
     clock.now += 20
-    gate.turn()
+    gate.run_next()
     assert len(asked(gate, link, clock, 30, blind=False)) == 2, "one that sees is asked every 15 s"
 
 
@@ -428,12 +428,12 @@ def test_an_agent_that_says_welcome_after_it_was_blind_is_asked_at_once(
     make: Callable[[], Gate], link: FakeLink, clock: Clock
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     link.say("blind", "web", reason="the watch is refused")
-    gate.turn()
+    gate.run_next()
     asked(gate, link, clock, 50, blind=True)
     link.say("welcome", fail_open_after_seconds=60)
-    gate.turn()
+    gate.run_next()
     (first, *_) = asked(gate, link, clock, 5, blind=False)
     assert first <= 2
 
@@ -442,30 +442,30 @@ def test_an_agent_that_answers_reminders_keeps_the_permits_of_what_runs(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
 ) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     link.say("welcome", fail_open_after_seconds=5)
     for name in ("web", "log"):
         link.say("withdraw", name, instance=f"{name}-1")
-    gate.turn()
+    gate.run_next()
     for _ in range(60):
         clock.now += 1.0
         sent = len(link.sent)
-        gate.turn()
+        gate.run_next()
         for message in link.sent[sent:]:
             link.say("withdraw", str(message["container"]))
-        gate.turn()
+        gate.run_next()
     assert list(tmp_path.iterdir()) == [], "also if failOpenAfter is shorter than the usual pause between reminders"
     assert len(link.sent) < 2 * 60, "it is not asked each second"
 
 
 def test_a_refusal_is_no_answer(make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path) -> None:
     gate = make()
-    gate.turn()
+    gate.run_next()
     clock.now += 59
     link.say("refused", "web", reason="no such container")
-    gate.turn()
+    gate.run_next()
     clock.now += 2
-    gate.turn()
+    gate.run_next()
     assert (tmp_path / "web.env").exists()
 
 
@@ -564,7 +564,7 @@ def test_probes_are_answered_while_an_agent_that_hangs_is_connected_to(
 
         def run() -> None:
             while not ended.is_set():
-                gate.turn()
+                gate.run_next()
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -615,7 +615,7 @@ def test_messages_are_json_lines(tmp_path: Path) -> None:
 def test_gate_and_protocol_agree(make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path) -> None:
     """The gate writes its lines without the protocol's library; they are the protocol's all the same."""
     gate = make()
-    gate.turn()
+    gate.run_next()
     for said in (
         protocol.Welcome(fail_open_after_seconds=30),
         protocol.Ping(),
@@ -624,10 +624,10 @@ def test_gate_and_protocol_agree(make: Callable[[], Gate], link: FakeLink, clock
     ):
         fields = json.loads(protocol.encode_line(said))
         link.say(fields.pop("type"), fields.pop("container", ""), **fields)
-    gate.turn()
+    gate.run_next()
     assert (tmp_path / "web.env").exists()
     clock.now += 16
-    gate.turn()
+    gate.run_next()
     told = [protocol.from_gate(json.dumps(message).encode()) for message in link.sent]
     assert told[2:] == [protocol.Pong(), protocol.StartRequest(container="log")]
     assert told[0] == protocol.StartRequest(container="web")

@@ -59,7 +59,7 @@ class Place:
         return bool(done.result())
 
     async def _tell(self, uid: str, message: FromAgent) -> bool:
-        return self.server.tell(uid, message)
+        return self.server.send_to_gate(uid, message)
 
 
 def judge(token: str) -> str:

@@ -72,13 +72,13 @@ def arrive(desk: GrantCoordinator, uid: str, *names: str, now: float = 0.0, **ki
 def test_one_slot_is_given_to_one_container_and_again_when_that_is_ready(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a", "b")
-    assert granted(desk.turn(10.0).messages) == [("u1", "a")]
-    assert granted(desk.turn(11.0).messages) == []
+    assert granted(desk.grant_due(10.0).messages) == [("u1", "a")]
+    assert granted(desk.grant_due(11.0).messages) == []
     said = desk.update(a_pod("u1", row("a", RUNS, "a1"), row("b")), 12.0)
     assert said == [("u1", Withdraw(container="a", instance="a1"))]
-    assert granted(desk.turn(12.0).messages) == []
+    assert granted(desk.grant_due(12.0).messages) == []
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True), row("b")), 13.0)
-    assert granted(desk.turn(13.0).messages) == [("u1", "b")]
+    assert granted(desk.grant_due(13.0).messages) == [("u1", "b")]
 
 
 def test_nothing_is_granted_before_the_kubelet_holds_it_and_its_gate_has_asked(tmp_path: Path) -> None:
@@ -87,19 +87,19 @@ def test_nothing_is_granted_before_the_kubelet_holds_it_and_its_gate_has_asked(t
     told = desk.ask("u1", "a", 6.0)
     assert isinstance(told, Wait)
     assert told.state is StartState.DOWNLOADING
-    assert desk.turn(6.0).messages == []
+    assert desk.grant_due(6.0).messages == []
     said = desk.update(a_pod("u1", row("a")), 7.0)
     assert isinstance(said[0][1], Wait)
-    assert granted(desk.turn(7.0).messages) == [("u1", "a")]
+    assert granted(desk.grant_due(7.0).messages) == [("u1", "a")]
     desk.update(a_pod("u2", row("a")), 8.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 8.0)
-    assert desk.turn(8.0).messages == [], "no gate of u2 has asked"
+    assert desk.grant_due(8.0).messages == [], "no gate of u2 has asked"
 
 
 def test_dependencies_come_before_slots(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "b", "a", depends='{"b": ["a"]}')
-    assert granted(desk.turn(10.0).messages) == [("u1", "a")]
+    assert granted(desk.grant_due(10.0).messages) == [("u1", "a")]
     told = desk.ask("u1", "b", 10.0)
     assert isinstance(told, Wait)
     assert told.state is StartState.BLOCKED
@@ -112,44 +112,44 @@ def test_a_cycle_that_no_webhook_has_seen_is_held_and_told(tmp_path: Path) -> No
     told = desk.ask("u1", "a", 10.0)
     assert isinstance(told, Wait)
     assert "a -> b -> a" in told.reason
-    assert desk.turn(10.0).messages == []
+    assert desk.grant_due(10.0).messages == []
     assert "u1" in desk.bad
 
 
 def test_a_restart_waits_again_and_ends_once_however_often_it_is_told(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 11.0)
     said = desk.update(a_pod("u1", row("a", ENDED, "a1")), 12.0)
     assert isinstance(said[0][1], Wait)
-    assert desk.turn(12.0).messages == []
+    assert desk.grant_due(12.0).messages == []
     for _ in range(2):
         desk.update(a_pod("u1", row("a", BACKING_OFF, "a1")), 13.0)
-        assert desk.turn(13.0).messages == []
+        assert desk.grant_due(13.0).messages == []
     desk.update(a_pod("u1", row("a", HELD, "a1")), 14.0)
-    assert granted(desk.turn(14.0).messages) == [("u1", "a")]
+    assert granted(desk.grant_due(14.0).messages) == [("u1", "a")]
     desk.update(a_pod("u1", row("a", HELD, "a1")), 15.0)
-    assert desk.turn(15.0).messages == [], "the status is that of before the grant"
+    assert desk.grant_due(15.0).messages == [], "the status is that of before the grant"
     assert isinstance(desk.ask("u1", "a", 15.0), Granted)
 
 
 def test_a_container_that_has_ended_for_good_frees_its_slot_and_those_that_wait_for_it(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a", "b", depends='{"b": ["a"]}', restart="Never")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     done = row("a", {"terminated": {"exitCode": 0}}, "a1")
     desk.update(a_pod("u1", done, row("b"), depends='{"b": ["a"]}', restart="Never"), 11.0)
-    assert granted(desk.turn(11.0).messages) == [("u1", "b")]
+    assert granted(desk.grant_due(11.0).messages) == [("u1", "b")]
 
 
 def test_a_pod_that_goes_frees_its_slot(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a")
     arrive(desk, "u2", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.forget("u1")
-    assert granted(desk.turn(11.0).messages) == [("u2", "a")]
+    assert granted(desk.grant_due(11.0).messages) == [("u2", "a")]
     desk.update(a_pod("u2", row("a"), phase="Failed"), 12.0)
     assert desk.throttle.starting == 0
 
@@ -172,7 +172,7 @@ def test_an_agent_that_is_killed_after_any_step_loses_no_grant_and_hands_out_non
                 answer = desk.ask(uid, "a", now)
                 assert isinstance(answer, Granted) == (bool(given) and given[-1] == uid and rows[uid] == [row("a")])
             now += GRACE_SECONDS + 1
-            for uid, _ in granted(desk.turn(now).messages):
+            for uid, _ in granted(desk.grant_due(now).messages):
                 assert uid not in given, killed_before
                 given.append(uid)
             assert desk.throttle.starting <= 1
@@ -187,12 +187,12 @@ def test_a_journal_that_is_lost_is_made_up_for_by_what_runs(tmp_path: Path) -> N
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a")
     arrive(desk, "u2", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     (tmp_path / "journal").unlink()
     after = a_desk(tmp_path, now=20.0)
     after.update(a_pod("u1", row("a", RUNS, "a1")), 20.0)
     arrive(after, "u2", "a", now=20.0)
-    assert after.turn(30.0).messages == [], "u1 runs, is not ready, and so has the slot"
+    assert after.grant_due(30.0).messages == [], "u1 runs, is not ready, and so has the slot"
     assert after.opened == [], "nobody opened: the agent came later"
 
 
@@ -215,7 +215,7 @@ def test_a_journal_of_another_boot_is_not_read(tmp_path: Path) -> None:
 def test_where_the_journal_cannot_be_written_starts_go_on_and_that_is_told(tmp_path: Path) -> None:
     desk = GrantCoordinator(NodeThrottle(ONE_SLOT), Journal(tmp_path / "missing" / "journal", BOOT), 0.0)
     arrive(desk, "u1", "a")
-    turn = desk.turn(10.0)
+    turn = desk.grant_due(10.0)
     assert granted(turn.messages) == [("u1", "a")]
     assert "missing" in (turn.unwritten or "")
 
@@ -234,7 +234,7 @@ def test_a_full_disk_leaves_no_half_of_a_line(tmp_path: Path, monkeypatch: pytes
 def test_the_grant_stands_in_the_journal_before_its_message_is_there(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a")
-    assert granted(desk.turn(10.0).messages)
+    assert granted(desk.grant_due(10.0).messages)
     assert Journal(tmp_path / "journal", BOOT).read().keys() == {("u1", "a")}
 
 
@@ -276,16 +276,16 @@ def test_a_gate_gets_nothing_but_its_own_containers_however_it_asks(tmp_path: Pa
         desk.ask("u1", "a", 1.0)
         desk.ask("nobody", "a", 1.0)
     assert desk.throttle.counts()[StartState.PENDING] == 1
-    assert granted(desk.turn(10.0).messages) == [("u1", "a")]
+    assert granted(desk.grant_due(10.0).messages) == [("u1", "a")]
 
 
 def test_who_is_late_frees_the_slot_and_may_be_ready_later(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a")
     arrive(desk, "u2", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1")), 11.0)
-    turn = desk.turn(71.0)
+    turn = desk.grant_due(71.0)
     assert [late.key for late in turn.late] == [Key("u1", "a")]
     assert granted(turn.messages) == [("u2", "a")]
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 80.0)
@@ -308,9 +308,9 @@ DELETES = Limits(slots=1, start_timeout_seconds=60.0, delete_late=True)
 def test_a_late_container_is_reported_until_it_is_late_no_more(tmp_path: Path, later: NodePod) -> None:
     desk = a_desk(tmp_path, DELETES)
     arrive(desk, "u1", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1")), 11.0)
-    desk.turn(71.0)
+    desk.grant_due(71.0)
     assert list(desk.late) == [Key("u1", "a")]
     desk.throttle.use(ONE_SLOT)
     assert not desk.late, "the policy says Release now"
@@ -324,14 +324,14 @@ def test_what_ran_before_the_agent_is_never_late(tmp_path: Path) -> None:
     desk = a_desk(tmp_path, DELETES)
     desk.update(a_pod("u1", row("a", RUNS, "a1")), 1.0)
     arrive(desk, "u2", "a")
-    turn = desk.turn(70.0)
+    turn = desk.grant_due(70.0)
     assert (turn.late, desk.late) == ([], ())
     assert granted(turn.messages) == [("u2", "a")], "its slot is free all the same"
     desk.update(a_pod("u1", row("a", HELD, "a1")), 71.0)
     desk.ask("u1", "a", 71.0)
     desk.forget("u2")
-    assert granted(desk.turn(72.0).messages) == [("u1", "a")]
-    desk.turn(200.0)
+    assert granted(desk.grant_due(72.0).messages) == [("u1", "a")]
+    desk.grant_due(200.0)
     assert desk.late == (Key("u1", "a"),), "the next start was seen as a whole"
 
 
@@ -339,7 +339,7 @@ def test_a_late_container_without_a_permit_does_not_cost_its_pod(tmp_path: Path)
     desk = a_desk(tmp_path, DELETES)
     arrive(desk, "u1", "a")
     desk.update(a_pod("u1", row("a", RUNS, "a1")), 70.0)
-    (late,) = desk.turn(140.0).late
+    (late,) = desk.grant_due(140.0).late
     assert (late.delete, desk.late) == (False, ())
 
 
@@ -348,29 +348,29 @@ def test_a_permit_of_the_agent_before_counts_from_when_it_was_given(tmp_path: Pa
     desk = a_desk(tmp_path, DELETES, now=20.0)
     desk.update(a_pod("u1", row("a")), 21.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1")), 22.0)
-    (late,) = desk.turn(65.0).late
+    (late,) = desk.grant_due(65.0).late
     assert (late.delete, desk.late) == (True, (Key("u1", "a"),))
 
 
 def test_nobody_is_reported_late_by_an_agent_that_does_not_see_its_pods(tmp_path: Path) -> None:
     desk = a_desk(tmp_path, DELETES)
     arrive(desk, "u1", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1")), 11.0)
-    (late,) = desk.turn(71.0, blind=True).late
+    (late,) = desk.grant_due(71.0, blind=True).late
     assert (late.delete, desk.late) == (False, ())
-    desk.turn(72.0)
+    desk.grant_due(72.0)
     assert desk.late == (), "the watch may have missed that it was ready"
 
 
 def test_a_startup_probe_that_has_succeeded_ends_the_start(tmp_path: Path) -> None:
     desk = a_desk(tmp_path, DELETES)
     arrive(desk, "u1", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     began = a_pod("u1", {**row("a", RUNS, "a1"), "started": True})
     assert began.spec.containers is not None
     began.spec.containers[0].startup_probe = began.spec.containers[0].readiness_probe
-    desk.turn(71.0)
+    desk.grant_due(71.0)
     assert list(desk.late) == [Key("u1", "a")]
     desk.update(began, 72.0)
     assert not desk.late
@@ -379,8 +379,8 @@ def test_a_startup_probe_that_has_succeeded_ends_the_start(tmp_path: Path) -> No
 def test_a_late_pod_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
     desk = a_desk(tmp_path, DELETES)
     arrive(desk, "u1", "a")
-    desk.turn(10.0)
-    desk.turn(71.0)
+    desk.grant_due(10.0)
+    desk.grant_due(71.0)
     desk.forget("u1")
     assert not desk._late
 
@@ -396,7 +396,7 @@ def test_a_container_that_starts_without_a_grant_is_told_and_holds_a_slot(tmp_pa
 def test_restarts_that_are_not_gated_keep_their_permit(tmp_path: Path) -> None:
     desk = a_desk(tmp_path, Limits(slots=1, gate_restarts=False))
     arrive(desk, "u1", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     assert desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 11.0) == []
     desk.update(a_pod("u1", row("a", BACKING_OFF, "a1")), 12.0)
     assert desk.update(a_pod("u1", row("a", RUNS, "a2")), 13.0) == []
@@ -407,7 +407,7 @@ def test_restarts_that_are_not_gated_keep_their_permit(tmp_path: Path) -> None:
 def test_what_is_said_can_be_sent(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a", "b")
-    said: list[FromAgent] = [message for _, message in desk.turn(10.0).messages]
+    said: list[FromAgent] = [message for _, message in desk.grant_due(10.0).messages]
     said += [desk.ask("u1", name, 10.0) for name in ("a", "b", "c")]
     read: list[Mapping[str, Any]] = [msgspec.json.decode(protocol.encode_line(message)) for message in said]
     assert [entry["type"] for entry in read] == ["granted", "granted", "wait", "refused"]
@@ -417,14 +417,14 @@ def test_nothing_is_granted_before_what_runs_is_known_and_gates_are_told_so(tmp_
     desk = a_desk(tmp_path)
     desk.grant_from(60.0)
     arrive(desk, "u1", "a", now=1.0)
-    assert desk.turn(10.0).messages == []
+    assert desk.grant_due(10.0).messages == []
     assert desk.next_look(10.0) == 60.0
     told = desk.ask("u1", "a", 10.0)
     assert isinstance(told, Wait)
     assert told.reason == "the agent has just begun"
     desk.grant_from(2.0)
     assert desk.next_look(3.0) == GRACE_SECONDS, "gates still get the time to come"
-    assert granted(desk.turn(10.0).messages) == [("u1", "a")]
+    assert granted(desk.grant_due(10.0).messages) == [("u1", "a")]
     assert desk.waited == [9.0]
 
 
@@ -432,12 +432,12 @@ def test_a_clock_that_jumps_ahead_frees_the_slot_once_and_opens_no_flood(tmp_pat
     limits = Limits(slots=1, start_timeout_seconds=60.0, force_after_seconds=10.0, gap_seconds=1.0)
     desk = a_desk(tmp_path, limits)
     arrive(desk, "u1", *"abcde")
-    assert granted(desk.turn(6.0).messages) == [("u1", "a")]
+    assert granted(desk.grant_due(6.0).messages) == [("u1", "a")]
     later = 1_000_000.0
-    jumped = desk.turn(later)
+    jumped = desk.grant_due(later)
     assert [late.key.container for late in jumped.late] == ["a"]
     assert granted(jumped.messages) == [("u1", "b")], "one, however much time is said to have passed"
-    assert granted(desk.turn(later + 0.5).messages) == []
+    assert granted(desk.grant_due(later + 0.5).messages) == []
 
 
 def test_a_journal_s_grant_of_a_time_to_come_is_no_older_than_now(tmp_path: Path) -> None:
@@ -445,8 +445,8 @@ def test_a_journal_s_grant_of_a_time_to_come_is_no_older_than_now(tmp_path: Path
     journal.append([("u1", "a", "", 1e9)])
     desk = a_desk(tmp_path, Limits(slots=1, start_timeout_seconds=60.0))
     arrive(desk, "u1", "a", "b", now=1.0)
-    assert granted(desk.turn(10.0).messages) == [], "a holds the slot"
-    assert [late.key.container for late in desk.turn(61.5).late] == ["a"]
+    assert granted(desk.grant_due(10.0).messages) == [], "a holds the slot"
+    assert [late.key.container for late in desk.grant_due(61.5).late] == ["a"]
 
 
 def test_a_pod_whose_dependencies_cannot_be_kept_is_told_once_and_taken_in_once_it_is_mended(tmp_path: Path) -> None:
@@ -457,13 +457,13 @@ def test_a_pod_whose_dependencies_cannot_be_kept_is_told_once_and_taken_in_once_
     desk.update(a_pod("u1", row("a")), 2.0)
     assert desk.bad == {}
     desk.ask("u1", "a", 2.0)
-    assert granted(desk.turn(10.0).messages) == [("u1", "a")]
+    assert granted(desk.grant_due(10.0).messages) == [("u1", "a")]
 
 
 def test_how_long_a_start_took_is_from_its_grant_until_it_is_ready(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1")), 12.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 15.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 18.0)
@@ -484,15 +484,15 @@ def a_keyed_pod(uid: str, *rows: Json, depends: str | None = None) -> NodePod:
 def test_permits_in_a_config_map_need_no_ask_and_are_said_until_they_are_used(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     desk.update(a_keyed_pod("u1", row("b"), row("a"), depends='{"b": ["a"]}'), 0.0)
-    turn = desk.turn(10.0)
+    turn = desk.grant_due(10.0)
     assert (turn.permits, turn.messages) == (True, []), "there is no gate to tell"
     assert list(desk.permits) == [Key("u1", "a")]
-    assert not desk.turn(11.0).permits
+    assert not desk.grant_due(11.0).permits
     assert list(desk.permits) == [Key("u1", "a")]
     desk.update(a_keyed_pod("u1", row("b"), row("a", RUNS, "a1"), depends='{"b": ["a"]}'), 12.0)
     assert not desk.permits
     desk.update(a_keyed_pod("u1", row("b"), row("a", RUNS, "a1", ready=True), depends='{"b": ["a"]}'), 13.0)
-    assert desk.turn(13.0).permits
+    assert desk.grant_due(13.0).permits
     assert list(desk.permits) == [Key("u1", "b")]
     assert desk.opened == []
 
@@ -500,7 +500,7 @@ def test_permits_in_a_config_map_need_no_ask_and_are_said_until_they_are_used(tm
 def test_a_restart_with_a_key_that_stays_takes_a_slot_and_waits_for_nobody(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     desk.update(a_keyed_pod("u1", row("a")), 0.0)
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.update(a_keyed_pod("u1", row("a", RUNS, "a1", ready=True)), 11.0)
     desk.update(a_keyed_pod("u1", row("a", ENDED, "a1")), 12.0)
     assert desk.throttle.state(Key("u1", "a")) is StartState.STARTING
@@ -513,27 +513,27 @@ def test_a_restart_with_a_key_that_stays_takes_a_slot_and_waits_for_nobody(tmp_p
 def test_the_next_agent_says_again_what_the_former_had_granted(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     desk.update(a_keyed_pod("u1", row("a"), row("b")), 0.0)
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     after = a_desk(tmp_path, now=20.0)
     after.update(a_keyed_pod("u1", row("a"), row("b")), 20.0)
     assert list(after.permits) == [Key("u1", "a")]
-    assert after.turn(30.0).grants == (), "the slot is taken"
+    assert after.grant_due(30.0).grants == (), "the slot is taken"
 
 
 def test_a_key_that_was_taken_away_is_waited_for_in_the_queue_and_given_again(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     desk.update(a_keyed_pod("u1", row("a")), 0.0)
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.update(a_keyed_pod("u1", row("a", RUNS, "a1", ready=True)), 11.0)
     desk.update(a_keyed_pod("u2", row("b")), 11.0)
-    desk.turn(11.0)
+    desk.grant_due(11.0)
     assert list(desk.permits) == [Key("u2", "b")], "it has the slot"
     desk.update(a_keyed_pod("u1", row("a", ENDED, "a1")), 12.0)
     desk.update(a_keyed_pod("u1", row("a", HELD, "a1")), 13.0)
     assert desk.throttle.state(Key("u1", "a")) is StartState.PENDING
-    assert desk.turn(13.0).grants == ()
+    assert desk.grant_due(13.0).grants == ()
     desk.update(a_keyed_pod("u2", row("b", RUNS, "b1", ready=True)), 14.0)
-    assert desk.turn(14.0).permits
+    assert desk.grant_due(14.0).permits
     assert list(desk.permits) == [Key("u1", "a")]
     desk.update(a_keyed_pod("u1", row("a", RUNS, "a2")), 15.0)
     assert not desk.permits
@@ -543,7 +543,7 @@ def test_a_key_that_was_taken_away_is_waited_for_in_the_queue_and_given_again(tm
 def test_an_agent_that_does_not_see_its_pods_says_so_and_keeps_to_grants_that_stand(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a", "b")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     assert isinstance(desk.ask("u1", "a", 11.0, blind="no watch"), Granted)
     waiting = desk.ask("u1", "b", 11.0, blind="no watch")
     assert waiting == Blind(container="b", reason="no watch")

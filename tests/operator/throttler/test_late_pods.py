@@ -87,7 +87,7 @@ class Place:
         """An agent reports; returns what became of the first that is looked at."""
         before = len(self.outcomes)
         self.late.asked(node, late)
-        self.late.turn()
+        self.late.check_next()
         return self.outcomes[before] if len(self.outcomes) > before else None
 
 
@@ -164,7 +164,7 @@ def test_a_replica_that_does_not_lead_evicts_nothing_and_keeps_nothing(place: Pl
     place.leads = False
     assert place.report(LATE) is None
     place.leads = True
-    assert place.late.turn() is False
+    assert place.late.check_next() is False
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,11 @@ def test_a_storm_of_late_pods_is_bounded_and_none_is_kept_twice(place: Place) ->
         for node in range(2 * MAX_WAITING // MAX_WAITING_OF_A_NODE):
             place.late.asked(f"n{node}", storm[node * MAX_WAITING_OF_A_NODE :][:MAX_WAITING_OF_A_NODE])
     seen = 0
-    while place.late.turn():
+    while place.late.check_next():
         seen += 1
     assert seen == MAX_WAITING
     place.clock.now += 3600
-    place.late.turn()
+    place.late.check_next()
     assert place.late._not_before == {}
 
 
@@ -211,7 +211,7 @@ def test_what_an_agent_says_of_pods_of_other_nodes_keeps_no_other_agent_waiting(
     place.late.asked("n2", [LATE])
     turns = 0
     while "evicted" not in place.outcomes:
-        assert place.late.turn()
+        assert place.late.check_next()
         turns += 1
     assert turns <= MAX_WAITING_OF_A_NODE + 1
 

@@ -32,9 +32,9 @@ def test_who_waits_is_told_with_its_place_and_why(tmp_path: Path) -> None:
     for uid in ("first", "second", "third"):
         desk.update(a_pod(uid, row("app")), now - 10)
         desk.ask(uid, "app", now - 10)
-    turn = desk.turn(now - 9)
+    turn = desk.grant_due(now - 9)
     tallies = Tallies()
-    tallies.add(turn, opened=2)
+    tallies.count_tick(turn, opened=2)
     found = report(desk, tallies)
     assert (found.policy, found.policy_generation, found.cores, found.slots) == ("default", 3, 4.0, 1)
     assert found.counts == {StartState.STARTING: 1, StartState.PENDING: 2}
@@ -118,9 +118,9 @@ def test_the_first_that_waits_is_told_at_once_and_the_others_in_their_time(tmp_p
 def test_a_late_pod_is_reported_with_the_instance_that_the_agent_has_seen(tmp_path: Path) -> None:
     desk = a_desk(tmp_path, Limits(slots=1, start_timeout_seconds=60.0, delete_late=True))
     arrive(desk, "u1", "a", "b")
-    desk.turn(10.0)
+    desk.grant_due(10.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1"), row("b")), 11.0)
-    desk.turn(71.0)
+    desk.grant_due(71.0)
     (late,) = report(desk).late
     assert (late.uid, late.namespace, late.pod, late.container, late.container_id) == ("u1", "shop", "u1", "a", "a1")
     desk.throttle.use(Limits(slots=1))

@@ -119,7 +119,7 @@ class World:
     def turn(self, later: float = 0.0) -> None:
         """Let time pass, then a turn, and wait for what it has begun."""
         self.now += later
-        self.permits.turn()
+        self.permits.write_due()
         deadline = time.monotonic() + 10
         while self.permits._busy and time.monotonic() < deadline:
             time.sleep(0.001)

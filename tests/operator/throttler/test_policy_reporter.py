@@ -81,14 +81,14 @@ class World:
         """Report as an agent does; returns when the next report is wanted while somebody waits."""
         by_state = {StartState(state): count for state, count in counts.items()}
         report = NodeReport(node=node, at=5.0, blind=blind, counts=by_state)
-        answer = decode_answer(self.starts.take(Caller("agent", caller or node), Body(*pack(encode(report)))))
+        answer = decode_answer(self.starts.accept_report(Caller("agent", caller or node), Body(*pack(encode(report)))))
         return answer.moving_seconds
 
     def turn(self, after: float = 5.0) -> list[Json]:
         """Let time pass, and do a turn; returns what it wrote."""
         self.now += after
         before = len(self.written)
-        self.reporter.turn()
+        self.reporter.write_due()
         return [body["status"] for body in self.written[before:]]
 
 
@@ -184,7 +184,7 @@ def test_counts_are_written_every_five_seconds_at_most_and_a_wait_alone_every_th
     world.report("b")
     for second in range(60):
         waiting = NodeReport(node="a", at=5.0 + second, counts={StartState.PENDING: 1}, containers=(row,))
-        world.starts.take(Caller("agent", "a"), Body(encode(waiting), ""))
+        world.starts.accept_report(Caller("agent", "a"), Body(encode(waiting), ""))
         world.turn(1.0)
     assert len(world.written) == 2
     for second in range(60):
@@ -287,7 +287,7 @@ def test_who_reports_on_another_node_or_garbage_is_refused(world: World) -> None
     assert caught.value.status == 403
     for body in (Body(b"{", ""), Body(b"x", "gzip"), Body(b"{}", ""), Body(b"{}", "br")):
         with pytest.raises(CallerRefused, match="the report cannot be read") as caught:
-            world.starts.take(Caller("agent", "a"), body)
+            world.starts.accept_report(Caller("agent", "a"), body)
         assert caught.value.status == 400
 
 
@@ -320,7 +320,7 @@ def test_a_view_is_of_all_of_a_node_or_of_a_pod(world: World) -> None:
 
     for node in ("b", "a"):
         report = NodeReport(node=node, at=5.0, containers=rows(node))
-        world.starts.take(Caller("agent", node), Body(encode(report), ""))
+        world.starts.accept_report(Caller("agent", node), Body(encode(report), ""))
     seen: Callable[..., Any] = lambda **asked: decode_view(world.starts.view(**asked)).reports  # noqa: E731
     assert [report.node for report in seen()] == ["a", "b"]
     assert [report.node for report in seen(node="b")] == ["b"]

@@ -96,7 +96,7 @@ class Warming:
 
     def turn(self, seconds: float = 5.0) -> None:
         self.clock.now += seconds
-        self.warming.turn()
+        self.warming.warm_due()
 
 
 def test_an_image_is_pulled_and_its_pod_goes() -> None:

@@ -205,7 +205,7 @@ def test_unbound_placeholders_are_shown_where_their_capacity_is_kept() -> None:
     world, board = settled(hold="Unbound")
     for _ in range(2):
         world.observe()
-        world.unbound.turn()
+        world.unbound.write_due()
         world.settle(1)
     figures = board.last()[2]
     assert figures is not None
@@ -325,10 +325,10 @@ def figures(reserved: int, pending: int, desired: int = 4000) -> Figures:
 
 def test_the_history_keeps_the_worst_of_a_step() -> None:
     history = StepHistory()
-    history.add(100.0, {"web": figures(4000, 0)})
-    history.add(101.0, {"web": figures(2000, 2)})
-    history.add(104.0, {"web": figures(4000, 0, desired=5000)})
-    history.add(105.0, {"web": figures(4000, 0)})
+    history.add_sample(100.0, {"web": figures(4000, 0)})
+    history.add_sample(101.0, {"web": figures(2000, 2)})
+    history.add_sample(104.0, {"web": figures(4000, 0, desired=5000)})
+    history.add_sample(105.0, {"web": figures(4000, 0)})
     shown = history.timeline()
     assert shown.at == [100.0, 105.0]
     assert shown.policies == {"web": [figures(2000, 2, desired=5000), figures(4000, 0)]}
@@ -337,7 +337,7 @@ def test_the_history_keeps_the_worst_of_a_step() -> None:
 def test_the_history_is_bounded_in_steps_and_policies() -> None:
     history = StepHistory()
     for number in range(MAX_STEPS + 50):
-        history.add(number * 10.0, {f"p{index:03d}": figures(number, 0) for index in range(MAX_POLICIES + 5)})
+        history.add_sample(number * 10.0, {f"p{index:03d}": figures(number, 0) for index in range(MAX_POLICIES + 5)})
     shown = history.timeline()
     assert (len(shown.at), shown.at[0], len(shown.policies)) == (MAX_STEPS, 500.0, MAX_POLICIES)
     assert all(len(column) == MAX_STEPS for column in shown.policies.values())
@@ -345,8 +345,8 @@ def test_the_history_is_bounded_in_steps_and_policies() -> None:
 
 def test_a_policy_that_came_late_or_left_has_gaps() -> None:
     history = StepHistory()
-    history.add(0.0, {"a": figures(1, 0)})
-    history.add(10.0, {"b": figures(2, 0)})
+    history.add_sample(0.0, {"a": figures(1, 0)})
+    history.add_sample(10.0, {"b": figures(2, 0)})
     assert history.timeline().policies == {"a": [figures(1, 0), None], "b": [None, figures(2, 0)]}
 
 

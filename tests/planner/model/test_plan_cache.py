@@ -121,20 +121,20 @@ def _largest(numbers: IntArray, *, least: int) -> IntArray:
 def test_a_function_is_called_once_for_equal_arguments_whatever_these_are_of() -> None:
     Calls.count = 0
     cache = PlanCache()
-    first = cache.of(_largest, np.arange(3), least=0)
-    assert cache.of(_largest, np.arange(3), least=0) is first
+    first = cache.compute(_largest, np.arange(3), least=0)
+    assert cache.compute(_largest, np.arange(3), least=0) is first
     assert Calls.count == 1
-    assert cache.of(_largest, np.arange(3), least=1) == 2
+    assert cache.compute(_largest, np.arange(3), least=1) == 2
     assert Calls.count == 2, "no argument is forgotten"
-    assert cache.of(_largest, np.arange(4), least=0) == 3
-    assert cache.of(_largest, np.arange(4).astype(np.int32), least=0) == 3
+    assert cache.compute(_largest, np.arange(4), least=0) == 3
+    assert cache.compute(_largest, np.arange(4).astype(np.int32), least=0) == 3
     assert Calls.count == 4, "an equal array of another type is another one"
 
 
 def test_an_equal_value_is_the_earlier_one_so_that_what_was_made_of_it_is_found_again() -> None:
     cache = PlanCache()
-    first = cache.of(_largest, np.arange(3), least=0)
-    assert cache.of(_largest, np.arange(2), least=2) is first
+    first = cache.compute(_largest, np.arange(3), least=0)
+    assert cache.compute(_largest, np.arange(2), least=2) is first
 
 
 def _told(*values: object, **named: object) -> str:
@@ -144,10 +144,10 @@ def _told(*values: object, **named: object) -> str:
 
 def test_arguments_given_by_name_are_told_apart_by_it() -> None:
     cache = PlanCache()
-    assert cache.of(_told, a=1, b=2) == "() {'a': 1, 'b': 2}"
-    assert cache.of(_told, b=1, a=2) == "() {'b': 1, 'a': 2}"
-    assert cache.of(_told, 1, a=2) == "(1,) {'a': 2}"
-    assert cache.of(_told, ("a", 2), 1) == "(('a', 2), 1) {}"
+    assert cache.compute(_told, a=1, b=2) == "() {'a': 1, 'b': 2}"
+    assert cache.compute(_told, b=1, a=2) == "() {'b': 1, 'a': 2}"
+    assert cache.compute(_told, 1, a=2) == "(1,) {'a': 2}"
+    assert cache.compute(_told, ("a", 2), 1) == "(('a', 2), 1) {}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +183,7 @@ def test_what_is_equal_but_not_the_same_is_told_apart(first: object, second: obj
     cache = PlanCache()
     Calls.count = 0
     for value in (first, second, first):
-        assert cache.of(_told, value) == f"{(value,)} {{}}"
+        assert cache.compute(_told, value) == f"{(value,)} {{}}"
     assert Calls.count == 3
 
 
@@ -202,10 +202,10 @@ def test_what_is_equal_but_not_the_same_is_told_apart(first: object, second: obj
 def test_arrays_are_compared_wherever_they_are(make: Callable[[int], object]) -> None:
     cache = PlanCache()
     Calls.count = 0
-    first = cache.of(_told, make(2))
-    assert cache.of(_told, make(2)) is first
+    first = cache.compute(_told, make(2))
+    assert cache.compute(_told, make(2)) is first
     assert Calls.count == 1
-    cache.of(_told, make(3))
+    cache.compute(_told, make(3))
     assert Calls.count == 2
 
 
@@ -243,9 +243,9 @@ class _Within:
 )
 def test_a_value_that_can_change_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match=r"can change|set of collections"):
-        PlanCache().of(_told, value)
+        PlanCache().compute(_told, value)
     with pytest.raises(TypeError, match=r"can change|set of collections"):
-        PlanCache().of(_told, named=value)
+        PlanCache().compute(_told, named=value)
 
 
 def _listing(number: int) -> list[int]:
@@ -254,7 +254,7 @@ def _listing(number: int) -> list[int]:
 
 def test_a_function_whose_value_can_change_is_refused() -> None:
     with pytest.raises(TypeError, match="a value of list can change"):
-        PlanCache().of(_listing, 1)
+        PlanCache().compute(_listing, 1)
 
 
 variable, TABLE, LEAST, _ROW = 3, {"a": 1}, 2, (1, "x")
@@ -318,13 +318,13 @@ def _careless(beside: int) -> Callable[[int], int]:
 def test_only_functions_that_read_nothing_but_their_arguments_can_be_cached(function: Callable[..., object]) -> None:
     for _ in range(2):
         with pytest.raises(TypeError, match=r"reads more than its arguments|has no name of its own|can change"):
-            PlanCache().of(function, 1)
+            PlanCache().compute(function, 1)
 
 
 def test_a_function_may_read_constants_and_other_functions_of_its_module() -> None:
     cache = PlanCache()
-    assert cache.of(_reads_constants, 1) == len(_told(1))
-    assert cache.of(_reads_constants, 1) == len(_told(1))
+    assert cache.compute(_reads_constants, 1) == len(_told(1))
+    assert cache.compute(_reads_constants, 1) == len(_told(1))
 
 
 def test_what_belongs_to_a_policy_that_has_gone_goes_too() -> None:

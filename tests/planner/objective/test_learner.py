@@ -140,7 +140,7 @@ def test_bytes_keep_what_was_learnt() -> None:
 def taken(needs: Needs, pod: FloatArray) -> LatePodRates:
     """Return the table of a moment."""
     late = LatePodRates(needs, pod)
-    while late.take(needs):
+    while late.read_part(needs):
         pass
     return late
 
@@ -148,7 +148,7 @@ def taken(needs: Needs, pod: FloatArray) -> LatePodRates:
 def test_no_turn_works_out_more_than_one_price_or_a_part_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[float] = []
     parts: list[bool] = []
-    an_hour, take = LatePodRates.an_hour, LatePodRates.take
+    an_hour, take = LatePodRates.an_hour, LatePodRates.read_part
 
     def counted_part(late: LatePodRates, needs: Needs) -> bool:
         found = take(late, needs)

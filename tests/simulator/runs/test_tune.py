@@ -89,11 +89,11 @@ def test_where_no_slack_is_needed_the_rate_is_zero() -> None:
 
 
 def test_the_interval_is_students_t_over_seeds() -> None:
-    found = Estimate.of([0.9, 0.92, 0.94])
+    found = Estimate.from_values([0.9, 0.92, 0.94])
     assert found.mean == pytest.approx(0.92)
     assert found.high - found.mean == pytest.approx(4.303 * 0.02 / 3**0.5)
     assert found.low == pytest.approx(2 * found.mean - found.high)
-    assert Estimate.of([0.7]) == Estimate(0.7, 0.7, 0.7)
+    assert Estimate.from_values([0.7]) == Estimate(0.7, 0.7, 0.7)
     point = tune(0.99, SEEDS, Model(0.1)).curve[-1]
     assert point.instant_start_ratio == pytest.approx(1.0)
     assert point.high == 1.0
@@ -135,11 +135,11 @@ def test_a_curve_has_its_rates_in_order_and_its_runs_in_order_of_seed() -> None:
 
 
 def test_a_run_without_pods_has_no_say_in_the_ratio_but_costs() -> None:
-    point = CurvePoint.of([result(0.1, 1, 0.8, 10.0), result(0.1, 2, 1.0, 30.0, pods=0)])
+    point = CurvePoint.from_results([result(0.1, 1, 0.8, 10.0), result(0.1, 2, 1.0, 30.0, pods=0)])
     assert (point.instant_start_ratio, point.cost_per_month) == (0.8, 20.0)
     assert [run["instant_start_ratio"] for run in point.to_dict()["runs"]] == [0.8, None]
     with pytest.raises(NothingMeasured, match="no pod comes in the measured time"):
-        CurvePoint.of([result(0.1, 1, 1.0, pods=0)])
+        CurvePoint.from_results([result(0.1, 1, 1.0, pods=0)])
 
 
 def test_a_scenario_in_which_no_pod_comes_is_played_once_a_seed_and_not_at_every_rate() -> None:
@@ -169,7 +169,9 @@ def test_on_real_runs_it_finds_what_trying_them_all_finds() -> None:
 
     def run(trials: Sequence[Trial]) -> Iterator[TrialResult]:
         for trial in trials:
-            yield TrialResult.of(trial, simulate(with_rate(toy, trial.rate).model_copy(update={"seed": trial.seed})))
+            yield TrialResult.from_result(
+                trial, simulate(with_rate(toy, trial.rate).model_copy(update={"seed": trial.seed}))
+            )
 
     goal = 0.95
     by_force = {n: [*run([Trial(round(n * step, 9), seed) for seed in (1, 2)])] for n in range(11)}

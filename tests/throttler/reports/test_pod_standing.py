@@ -41,7 +41,7 @@ def told(
 ) -> PodStanding:
     """Stand with a report of the pod's node."""
     node = NodeReport(**{"node": "n", "at": 9.0, "policy": "default", "slots": 2, "containers": rows, **report})
-    return stand(PodFacts.of(found), View(at=10.0, reports=(node,)), spec=spec)
+    return stand(PodFacts.from_manifest(found), View(at=10.0, reports=(node,)), spec=spec)
 
 
 def ends(found: PodStanding, name: str) -> list[str]:
@@ -55,7 +55,7 @@ def test_what_the_webhook_makes_is_known_again() -> None:
             given_pod["spec"]["initContainers"] = operation["value"]
         elif "/env" in operation["path"]:
             given_pod["spec"]["containers"][int(operation["path"].split("/")[3])]["env"] = operation["value"]
-    facts = PodFacts.of(given_pod)
+    facts = PodFacts.from_manifest(given_pod)
     assert (facts.backend, facts.fail_open_after_seconds) == (Backend.FILE, 60.0)
     assert [container.gated for container in facts.containers] == [True, True]
 
@@ -100,31 +100,31 @@ def test_a_gate_without_a_time_promises_none(text: str, seconds: float | None) -
 def test_the_kubelet_s_own_words_are_kept() -> None:
     terminated = {"terminated": {"reason": "Error", "exitCode": 3}}
     given_pod = pod(containerStatuses=[{"name": "a", "state": terminated}, {"name": "b", "state": HELD}])
-    facts = PodFacts.of(given_pod)
+    facts = PodFacts.from_manifest(given_pod)
     assert [container.kubelet for container in facts.containers] == [
         "it has ended: Error, exit code 3",
         "it waits: CreateContainerConfigError",
     ]
-    assert [container.kubelet for container in PodFacts.of(pod()).containers] == ["nothing yet"] * 2
+    assert [container.kubelet for container in PodFacts.from_manifest(pod()).containers] == ["nothing yet"] * 2
     running = pod(containerStatuses=[{"name": "a", "state": {"running": {}}}, {"name": "b", "state": {"waiting": {}}}])
-    assert [container.kubelet for container in PodFacts.of(running).containers] == [
+    assert [container.kubelet for container in PodFacts.from_manifest(running).containers] == [
         "it runs, and is not ready",
         "it waits: no reason",
     ]
 
 
 def test_a_pod_of_the_throttler_s_own_namespace_is_never_gated() -> None:
-    found = stand(PodFacts.of(pod(gate=None)), None, never_gated=frozenset({"shop"}))
+    found = stand(PodFacts.from_manifest(pod(gate=None)), None, never_gated=frozenset({"shop"}))
     assert found.reasons[0].endswith("pods of namespace shop never are")
     assert found.agent is AgentState.NOT_ASKED
 
 
 def test_a_silent_agent_s_last_report_is_told_with_its_time() -> None:
     silent = View(at=10.0, silent=(SilentNode(node="n", at=4.0),))
-    found = stand(PodFacts.of(pod()), silent)
+    found = stand(PodFacts.from_manifest(pod()), silent)
     assert (found.agent, found.heard_at, found.starting) == (AgentState.SILENT, 4.0, None)
-    assert stand(PodFacts.of(pod()), View(at=1.0)).agent is AgentState.UNHEARD
-    assert stand(PodFacts.of(pod()), None).agent is AgentState.UNKNOWN
+    assert stand(PodFacts.from_manifest(pod()), View(at=1.0)).agent is AgentState.UNHEARD
+    assert stand(PodFacts.from_manifest(pod()), None).agent is AgentState.UNKNOWN
 
 
 def test_a_late_container_is_told_what_becomes_of_its_pod() -> None:
@@ -157,14 +157,16 @@ def test_why_a_pod_is_not_gated(annotation: str | None, asks: bool | None, words
     given_pod = pod(gate=None)
     if annotation is not None:
         given_pod["metadata"]["annotations"] = {ENABLED: annotation}
-    assert words in stand(PodFacts.of(given_pod), None, namespace_asks=asks).reasons[0]
+    assert words in stand(PodFacts.from_manifest(given_pod), None, namespace_asks=asks).reasons[0]
 
 
 def test_a_pod_without_a_node_is_paced_by_nobody() -> None:
     condition = {"type": "PodScheduled", "status": "False", "message": "too many pods"}
-    found = stand(PodFacts.of(pod(node="", conditions=[condition])), None)
+    found = stand(PodFacts.from_manifest(pod(node="", conditions=[condition])), None)
     assert found.reasons == ("no node is chosen for it yet, so nobody paces it: too many pods",)
-    assert stand(PodFacts.of(pod(node="")), None).reasons == ("no node is chosen for it yet, so nobody paces it",)
+    assert stand(PodFacts.from_manifest(pod(node="")), None).reasons == (
+        "no node is chosen for it yet, so nobody paces it",
+    )
 
 
 def test_the_node_without_a_policy_is_told() -> None:
@@ -197,7 +199,7 @@ def test_a_container_that_is_not_gated_is_told_with_its_kubelet_alone() -> None:
 )
 def test_what_is_no_pod_is_refused_by_its_field(broken: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidManifest, match=field):
-        PodFacts.of({**pod(), **broken})
+        PodFacts.from_manifest({**pod(), **broken})
 
 
 _STATES = st.sampled_from(StartState)

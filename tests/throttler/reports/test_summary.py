@@ -21,10 +21,12 @@ def test_how_long_somebody_waits_does_not_depend_on_the_nodes_clock() -> None:
         row(StartState.PENDING, 9_020.0),
         row(StartState.BLOCKED, 10.0),
     )
-    summary = NodeSummary.of(NodeReport(node="n", at=9_030.0, containers=rows), now=100.0)
+    summary = NodeSummary.from_report(NodeReport(node="n", at=9_030.0, containers=rows), now=100.0)
     assert summary.pending_since == 70.0
     assert total([summary], now=105.0).longest_wait_seconds == 35.0
-    ahead = NodeSummary.of(NodeReport(node="n", at=1.0, containers=(row(StartState.PENDING, 50.0),)), now=100.0)
+    ahead = NodeSummary.from_report(
+        NodeReport(node="n", at=1.0, containers=(row(StartState.PENDING, 50.0),)), now=100.0
+    )
     assert ahead.pending_since == 100.0
 
 
@@ -39,7 +41,7 @@ def test_nodes_are_added_up() -> None:
         )
         for number in range(3)
     ]
-    nodes = [NodeSummary.of(report, 0.0) for report in reports]
+    nodes = [NodeSummary.from_report(report, 0.0) for report in reports]
     found = total(nodes, now=0.0)
     assert found.counts == {StartState.PENDING: 3, StartState.READY: 6} | {
         state: 0 for state in StartState if state not in (StartState.PENDING, StartState.READY)

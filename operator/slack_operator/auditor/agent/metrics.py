@@ -34,7 +34,7 @@ class OutcomeCounts:
     def __init__(self, outcomes: Iterable[str]) -> None:
         self._counts = dict.fromkeys(outcomes, 0)
 
-    def add(self, outcome: str, by: int = 1) -> None:
+    def count_outcome(self, outcome: str, by: int = 1) -> None:
         """Count; one thread writes each of them."""
         self._counts[outcome] = self._counts.get(outcome, 0) + by
 

@@ -49,7 +49,7 @@ class NameBook:
                 wanted.append(uid)
         return tuple(wanted)
 
-    def take(self, names: Mapping[str, PodName], asked: Iterable[str]) -> None:
+    def update_names(self, names: Mapping[str, PodName], asked: Iterable[str]) -> None:
         """Take in an answer to `asked`; names of what does not live any more are left out."""
         now = self._clock()
         for uid, name in names.items():

@@ -52,15 +52,15 @@ class Watch:
         self.bursts: tuple[BurstState, ...] = ()
         """What the burst writer says; set by the main thread."""
 
-    def take(self, sampled: Sampled, seconds: float) -> None:
+    def add_result(self, sampled: Sampled, seconds: float) -> None:
         """Take in a result of the source, which took so many seconds."""
         sampled = replace(sampled, nodes={node: with_own(facts) for node, facts in sampled.nodes.items()})
         with self._lock:
-            self._history.add(sampled)
+            self._history.add_result(sampled)
             self._names.see(sample.target for sample in sampled.samples)
             self._sample_seconds, self._sampled_at_unix = seconds, self._wall()
             for trouble, count in sampled.troubles.items():
-                self._totals.troubles.add(trouble.value, count)
+                self._totals.troubles.count_outcome(trouble.value, count)
             self._examples |= sampled.examples
 
     def scrape(self) -> AgentFigures:
@@ -115,7 +115,7 @@ class Watch:
     def answer(self, answer: ControllerAnswer) -> None:
         """Take in what the controller says to the last report."""
         with self._lock:
-            self._names.take(answer.names, self._asked)
+            self._names.update_names(answer.names, self._asked)
             self._orders = answer.bursts
 
     def orders(self) -> tuple[BurstOrder, ...] | None:

@@ -67,7 +67,7 @@ class AuditAgent:
         self._sees = False
         self.watch = Watch(settings, self._totals, clock=clock, wall=wall)
         self.bursts = BurstWriter(
-            BurstFiles(settings.root), settings.state_dir, clock=clock, count=self._totals.bursts.add
+            BurstFiles(settings.root), settings.state_dir, clock=clock, count=self._totals.bursts.count_outcome
         )
         self._pusher = (
             Pusher(
@@ -75,7 +75,7 @@ class AuditAgent:
                 self.watch.report,
                 self.watch.answer,
                 interval_seconds=settings.push_interval,
-                count=self._totals.pushes.add,
+                count=self._totals.pushes.count_outcome,
             )
             if settings.controller
             else None
@@ -148,7 +148,7 @@ class AuditAgent:
             facts = with_own(next(iter(sampled.nodes.values()), CgroupNodeFacts(None)))
             said = fields(cgroups=len(sampled.samples), hierarchy=facts.hierarchy, kernel=facts.kernel_release)
             log.info("sampling", extra=said)
-        self.watch.take(sampled, time.perf_counter() - began)
+        self.watch.add_result(sampled, time.perf_counter() - began)
         return sampled
 
     def _close_source(self) -> None:

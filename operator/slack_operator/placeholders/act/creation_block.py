@@ -32,7 +32,7 @@ _NONE = {"pods": "0"}
 
 
 class CreationBlock:
-    """See the module's docstring; `turn` is called in each reconciliation."""
+    """See the module's docstring; `switch_block` is called in each reconciliation."""
 
     def __init__(
         self, writer: Writer, *, namespace: str, may_write: Callable[[], bool], clock: Callable[[], float]
@@ -52,7 +52,7 @@ class CreationBlock:
         self._asked_again_at = float("-inf")
         self._hold = HOLD_SECONDS
 
-    def turn(self, running_away: Collection[str], *, surplus: bool) -> bool:
+    def switch_block(self, running_away: Collection[str], *, surplus: bool) -> bool:
         """Put it on or take it off; returns whether it is on, and soon to be taken off.
 
         Args:

@@ -221,7 +221,7 @@ class Executor:
         surplus = any(
             isinstance(action, DeletePod) and action.reason is RemovalReason.BEYOND_THE_PLAN for action in writes
         )
-        if self._any_bound and self._writers.creation_block.turn(stopped, surplus=surplus):
+        if self._any_bound and self._writers.creation_block.switch_block(stopped, surplus=surplus):
             self._wake.touch()
         self._actuator.forget_marks_but(
             {action.replica_set for action in writes if isinstance(action, SetCost) and action.cost is not None}

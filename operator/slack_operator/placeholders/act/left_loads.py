@@ -64,7 +64,7 @@ class LeftLoads:
         """By uid: the deadlines that had passed at the last look."""
         self._outages = Outages(clock)
 
-    def turn(self) -> None:
+    def look_for_loads(self) -> None:
         """Look for them, if it is time to."""
         now = self._clock()
         if now < self._look_at or not self._may_write():

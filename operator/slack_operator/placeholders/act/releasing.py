@@ -70,7 +70,7 @@ class _Write:
 
 
 class Releasing:
-    """Owned by the loop's thread: `look` decides after each plan, `turn` writes between plans (see `app`)."""
+    """Owned by the loop's thread: `look` decides after each plan, `write_due` writes between plans (see `app`)."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Releasing:
         }
         return self._refusals
 
-    def turn(self) -> None:
+    def write_due(self) -> None:
         """Write what the last decision says, some of it."""
         self._clear_left_over()
         if not self._due or not self._may_write() or self._is_forbidden():

@@ -212,7 +212,7 @@ class UnboundTelling:
             if self._stopping.is_set():
                 return
             try:
-                wait = self.turn()
+                wait = self.write_due()
                 self._thread.heart.worked()
             except Exception as error:
                 if self._outages.is_new(type(error).__name__):
@@ -220,7 +220,7 @@ class UnboundTelling:
                 self._thread.heart.failed(error)
                 wait = REPEAT_SECONDS
 
-    def turn(self) -> float | None:
+    def write_due(self) -> float | None:
         """Write what is due; return the seconds until something is due again, None when nothing is."""
         if not self._may_write():
             self._written.clear()

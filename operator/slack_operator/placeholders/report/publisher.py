@@ -93,7 +93,7 @@ class Publisher:
     def publish_held(self) -> None:
         """Write what the last plans have said and what was too soon after the write before."""
         if self._wake.due_in() > PLAN_SOON_SECONDS:
-            self._reporter.turn()
+            self._reporter.write_due()
 
     def due_in(self) -> float:
         """Return the seconds until `publish_held` has something to write; a plan that comes soon has newer figures."""
@@ -120,11 +120,13 @@ class Publisher:
     def measure_starts(self, plans: PolicyPlans) -> PolicyStarts:
         """Find whose the starts of real pods since the last reconciliation are, and count them."""
         observation = plans.observation
-        starts = self._in_free_capacity(self._ratio.add(observation.starts, self._act.owners.policy_of_node), plans)
-        self._saved_waits.add(starts, observation.snapshot.node_start_seconds)
+        starts = self._in_free_capacity(
+            self._ratio.add_starts(observation.starts, self._act.owners.policy_of_node), plans
+        )
+        self._saved_waits.add_starts(starts, observation.snapshot.node_start_seconds)
         for policy, start in starts:
             self._metrics.started(policy, start.waited_seconds, in_slack=start.in_slack)
-        for policy, found in self._times_to_ready.add(observation.ready_starts, self._act.owners.policy_of_node):
+        for policy, found in self._times_to_ready.add_starts(observation.ready_starts, self._act.owners.policy_of_node):
             self._metrics.became_ready(policy, found)
         return starts
 
@@ -147,7 +149,7 @@ class Publisher:
         self._metrics.show_displaced(plans.observation.displaced)
         self._metrics.show_failed(plans.observation.failed)
         self._metrics.plan_timestamp.set(plans.at)
-        ratios = {planned.policy.name: self._ratio.of(planned.policy.name) for planned in plans.policies}
+        ratios = {planned.policy.name: self._ratio.ratio_of(planned.policy.name) for planned in plans.policies}
         self._show(
             Reconciliation(
                 plans.at,
@@ -165,7 +167,7 @@ class Publisher:
                 times_to_ready={
                     planned.policy.name: (figures, tuple(self._times_to_ready.slowest(planned.policy.name)))
                     for planned in plans.policies
-                    if (figures := self._times_to_ready.of(planned.policy.name)) is not None
+                    if (figures := self._times_to_ready.figures_of(planned.policy.name)) is not None
                 },
             )
         )
@@ -229,11 +231,11 @@ class Publisher:
         for pod in observation.snapshot.placeholders:
             placeholders.setdefault(pod.policy, []).append(pod)
         for planned, item in plans.pairs:
-            name, form = planned.policy.name, self._forms.of(planned.policy.name)
+            name, form = planned.policy.name, self._forms.form_of(planned.policy.name)
             extra = self._extra(planned, item, observation, placeholders.get(name, ()))
             causes = {cause: count for (policy, cause), count in observation.displaced.items() if policy == name}
             self._reporter.displaced(planned.entry, causes)
-            saved = self._saved_waits.of(name, observation.snapshot.node_start_seconds)
+            saved = self._saved_waits.saved_wait(name, observation.snapshot.node_start_seconds)
             self._reporter.plan(
                 planned.entry,
                 item,

@@ -272,10 +272,10 @@ class Reporter:
             self._held[entry.uid] = _Held(entry, status, previous, now if held is None else held.at)
 
     def due_in(self) -> float:
-        """Return the seconds until `turn` has something to write; infinite while nothing is held."""
+        """Return the seconds until `write_due` has something to write; infinite while nothing is held."""
         return max(min((held.at for held in self._held.values()), default=float("inf")) - self._clock(), 0.0)
 
-    def turn(self) -> None:
+    def write_due(self) -> None:
         """Write what was held for its time: between two plans, for the next one may be an interval away."""
         if not self._may_write():
             self._held.clear()  # whoever leads now has figures of its own

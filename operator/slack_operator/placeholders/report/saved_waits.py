@@ -47,7 +47,7 @@ class _Day:
     buckets: deque[list[float]] = field(default_factory=deque)
     """[when it began, pods]"""
 
-    def add(self, at: float) -> None:
+    def add_start(self, at: float) -> None:
         if not self.buckets or at - self.buckets[-1][0] >= _BUCKET_SECONDS:
             self.buckets.append([at, 0])
         self.buckets[-1][1] += 1
@@ -61,20 +61,20 @@ class SavedWaits:
     def __init__(self) -> None:
         self._days: dict[str, _Day] = {}
 
-    def add(self, starts: Iterable[tuple[str, Start]], node_start_seconds: float) -> None:
+    def add_starts(self, starts: Iterable[tuple[str, Start]], node_start_seconds: float) -> None:
         """Count the starts of one turn, with their policies.
 
         A pod that waited as long as for a node was spared nothing: it came with the node that brought placeholders.
         """
         for policy, start in starts:
             if start.in_slack and start.waited_seconds < SCAN_SECONDS + node_start_seconds:
-                self._days.setdefault(policy, _Day()).add(start.at)
+                self._days.setdefault(policy, _Day()).add_start(start.at)
 
     def keep_only(self, policies: Container[str]) -> None:
         """Forget policies that are no more."""
         self._days = {name: day for name, day in self._days.items() if name in policies}
 
-    def of(self, policy: str, node_start_seconds: float) -> SavedWait | None:
+    def saved_wait(self, policy: str, node_start_seconds: float) -> SavedWait | None:
         """Return what was spared on the day that ends with the latest start; None before the first."""
         day = self._days.get(policy)
         if day is None:

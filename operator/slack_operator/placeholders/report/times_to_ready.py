@@ -23,7 +23,9 @@ class TimesToReady:
         self._workloads: dict[tuple[str, Workload], ReadySketch] = {}
         """By policy and workload, in the order of their latest starts."""
 
-    def add(self, starts: Iterable[ReadyStart], policy_of_node: Mapping[str, str]) -> list[tuple[str, ReadyStart]]:
+    def add_starts(
+        self, starts: Iterable[ReadyStart], policy_of_node: Mapping[str, str]
+    ) -> list[tuple[str, ReadyStart]]:
         """Fold starts in; returns them with their policies, without those on nodes that no policy has."""
         counted = []
         for found in starts:
@@ -34,7 +36,7 @@ class TimesToReady:
             sketch = self._workloads.pop(key, None) or ReadySketch()
             self._workloads[key] = sketch
             for each in (sketch, self._policies.setdefault(policy, ReadySketch())):
-                each.add(
+                each.add_start(
                     found.start.at,
                     bound_seconds=found.start.waited_seconds,
                     image_seconds=found.image_seconds,
@@ -53,7 +55,7 @@ class TimesToReady:
         self._policies = {name: sketch for name, sketch in self._policies.items() if name in policies}
         self._workloads = {key: sketch for key, sketch in self._workloads.items() if key[0] in policies}
 
-    def of(self, policy: str) -> ReadyFigures | None:
+    def figures_of(self, policy: str) -> ReadyFigures | None:
         """Return the figures of a policy; None before the first pod."""
         sketch = self._policies.get(policy)
         return None if sketch is None else sketch.figures()
@@ -69,7 +71,7 @@ class TimesToReady:
 
     def status(self, policy: str) -> StatusTimeToReady | None:
         """Return what stands in the status of a policy; None before the first pod."""
-        figures = self.of(policy)
+        figures = self.figures_of(policy)
         if figures is None:
             return None
         p50, p99 = _short(figures.ready_p50_seconds), _short(figures.ready_p99_seconds)

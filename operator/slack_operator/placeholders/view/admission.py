@@ -32,9 +32,9 @@ class Admission(Generic[A]):
     def known_of(self, namespace: str) -> list[A] | None:
         """Return those of a namespace, None where nobody could list them; any thread may ask."""
         with self._lock:
-            return self.of([namespace]) if self._is_whole else None
+            return self.in_namespaces([namespace]) if self._is_whole else None
 
-    def of(self, namespaces: Iterable[str]) -> list[A]:
+    def in_namespaces(self, namespaces: Iterable[str]) -> list[A]:
         """Return those of some namespaces; under the lock."""
         return [item for namespace in namespaces for item in self._known.get(namespace, {}).values()]
 

@@ -216,15 +216,15 @@ class ClusterView:
                     *self.failures.loops(self.sets, now),
                 ),
                 priority_classes=dict(self.priority_classes),
-                starts=self.instant.take(),
-                ready_starts=self.ready_starts.take(self.clock()),
+                starts=self.instant.drain_starts(),
+                ready_starts=self.ready_starts.drain_starts(self.clock()),
                 displaced=self.displaced.counts,
                 displacements=self.displaced.recent,
                 corpses=self.failures.corpses,
                 failed=self.failures.counts,
                 pools=self.pools.all(),
                 refusals=self.autoscaler_events.refusals(self.sets, now),
-                quotas=tuple(self.quotas.of(sorted(self.pools.namespaces()))),
+                quotas=tuple(self.quotas.in_namespaces(sorted(self.pools.namespaces()))),
                 buffer_events=tuple(event for event in said if event.replica_set in self.buffer_sets),
             )
         return observation(snapshot=self.columns.build(copy, now, self.lock))
@@ -427,8 +427,8 @@ class ClusterView:
                 pods=list(self.unplaced.pods.values()),
                 growing=list(self.unplaced.growing.values()),
                 promised=promised,
-                quotas=tuple(self.quotas.of(namespaces)),
-                limit_ranges=tuple(self.limit_ranges.of(namespaces)),
+                quotas=tuple(self.quotas.in_namespaces(namespaces)),
+                limit_ranges=tuple(self.limit_ranges.in_namespaces(namespaces)),
                 nodes_of=nodes_of(self.columns, avoid_each_other(promised)),
             )
 

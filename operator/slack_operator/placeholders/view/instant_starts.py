@@ -150,7 +150,7 @@ class InstantStarts:
         """A pod that was deleted, seen or unseen; one that never started counts nowhere."""
         self.waiting.pop(uid, None)
 
-    def take(self) -> list[Start]:
+    def drain_starts(self) -> list[Start]:
         """Hand over the starts since the last call."""
         starts = list(self._starts)
         self._starts.clear()
@@ -182,7 +182,7 @@ class InstantRatio:
         self._instant: Counter[str] = Counter()
         """By policy: how many of these were instant."""
 
-    def add(self, starts: list[Start], policy_of_node: Mapping[str, str]) -> list[tuple[str, Start]]:
+    def add_starts(self, starts: list[Start], policy_of_node: Mapping[str, str]) -> list[tuple[str, Start]]:
         """Take starts; returns them with their policies, without those on nodes that no policy has."""
         counted = []
         for start in starts:
@@ -202,12 +202,12 @@ class InstantRatio:
         for name in [name for name in self._starts if name not in policies]:
             del self._starts[name], self._instant[name]
 
-    def of(self, policy: str) -> float | None:
+    def ratio_of(self, policy: str) -> float | None:
         """The share of instant starts, None before the first."""
         window = self._starts.get(policy)
         return self._instant[policy] / len(window) if window else None
 
     def text(self, policy: str) -> str | None:
         """The share as it stands in status: `98%`, rounded down so that 100% means all."""
-        ratio = self.of(policy)
+        ratio = self.ratio_of(policy)
         return None if ratio is None else f"{int(ratio * 100 + 1e-9)}%"

@@ -97,7 +97,7 @@ class ReadyStarts:
         if pod is not None and pod.ready_at is None:
             del self.pods[uid]
 
-    def take(self, now: float) -> list[ReadyStart]:
+    def drain_starts(self, now: float) -> list[ReadyStart]:
         """Hand over the pods that are Ready and whose Events are surely there, and forget those that never will be."""
         settled = now - SETTLE_SECONDS
         ready = ((pod.ready_at, uid) for uid, pod in self.pods.items() if pod.ready_at is not None)

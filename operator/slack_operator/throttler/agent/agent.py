@@ -171,7 +171,7 @@ class StartAgent:
         turning = () if self._turning is None else (self._turning,)
         return first_problem(*turning, self._thread, self._server, self._pods)
 
-    def take(self, events: Events) -> None:
+    def apply_events(self, events: Events) -> None:
         """Take events of pods, from another thread, and wait until the desk has them: in their order."""
         self._call(self._apply(events))
 
@@ -301,7 +301,7 @@ class StartAgent:
         was_blind, self._was_blind = self._was_blind, self._blind() is not None
         if was_blind and not self._was_blind:
             self._server.welcome_all()  # gates ask soon then
-        turn = self._desk.turn(now, usage, blind=self._was_blind)
+        turn = self._desk.grant_due(now, usage, blind=self._was_blind)
         self._tell(turn.messages)
         try:
             self._report(turn, now)
@@ -316,7 +316,7 @@ class StartAgent:
         desk, limits = self._desk, self._desk.throttle.limits
         opened, refused, waited, started = desk.opened, desk.refused, desk.waited, desk.started
         desk.opened, desk.refused, desk.waited, desk.started = [], [], [], []
-        self._tallies.add(turn, len(opened))
+        self._tallies.count_tick(turn, len(opened))
         counts = desk.throttle.counts()
         if desk.bad or any(counts[state] for state in MOVING):
             self._moving()
@@ -356,7 +356,7 @@ class StartAgent:
 
     def _tell(self, messages: Sequence[tuple[str, FromAgent]]) -> None:
         for uid, message in messages:
-            self._server.tell(uid, message)
+            self._server.send_to_gate(uid, message)
 
 
 class _Sink:
@@ -374,7 +374,7 @@ class _Sink:
         """Some pods."""
         if self._seen is not None:
             self._seen.update(pod.metadata.uid for _, pod in events)
-        self._agent.take(events)
+        self._agent.apply_events(events)
 
     def keep(self, who: ObjectName) -> None:
         """The list has a pod that cannot be read."""

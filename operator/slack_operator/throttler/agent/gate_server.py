@@ -198,7 +198,7 @@ class GateServer:
         acceptor = () if self._acceptor is None else (self._acceptor,)
         return first_problem(self._workers, *acceptor)
 
-    def tell(self, uid: str, message: FromAgent) -> bool:
+    def send_to_gate(self, uid: str, message: FromAgent) -> bool:
         """Send something to a pod's gate; whether there is one. One that does not read is cut off, and comes again."""
         writer = self._gates.get(uid)
         if writer is None or writer.is_closing():
@@ -223,7 +223,7 @@ class GateServer:
     def welcome_all(self) -> None:
         """Tell all gates anew what they are told when they come."""
         for uid in tuple(self._gates):
-            self.tell(uid, self._welcome())
+            self.send_to_gate(uid, self._welcome())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -231,7 +231,7 @@ class GrantCoordinator:
         self._offer(key, instance, now)
         return self._answer(key, instance, now, usage)
 
-    def turn(self, now: float, usage: Usage = UNKNOWN_USAGE, *, blind: bool = False) -> TickOutcome:
+    def grant_due(self, now: float, usage: Usage = UNKNOWN_USAGE, *, blind: bool = False) -> TickOutcome:
         """Let time pass, and grant what may start: journal first, then the messages.
 
         Args:
@@ -294,7 +294,7 @@ class GrantCoordinator:
             return False
         self.bad.pop(uid, None)
         self._bad_pods.pop(uid, None)
-        self.throttle.add(gated, now)
+        self.throttle.add_pod(gated, now)
         for container in gated.containers:
             self._instances[Key(uid, container.name)] = _Instance(asked=pod.keeps_permits)
         told = {status.name: status for status in pod.statuses()}

@@ -143,7 +143,7 @@ class NodePod(_Wire):
         containers = self._gated_containers()
         names = [container.name for container in containers]
         text = (self.metadata.annotations or {}).get(DEPENDS_ON)
-        graph = Graph.of(names, {}) if text is None else parse_depends_on(text, names)
+        graph = Graph.from_dependencies(names, {}) if text is None else parse_depends_on(text, names)
         return GatedPod(
             self.metadata.uid,
             self.metadata.namespace,

@@ -31,7 +31,7 @@ class Tallies:
     timed_out: int = 0
     opened: int = 0
 
-    def add(self, turn: TickOutcome, opened: int) -> None:
+    def count_tick(self, turn: TickOutcome, opened: int) -> None:
         """Count what came of a turn."""
         self.granted += len(turn.grants)
         self.forced += sum(grant.forced for grant in turn.grants)

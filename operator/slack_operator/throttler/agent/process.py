@@ -147,10 +147,10 @@ class ThrottlerAgent:
         """See to certificates until the end is asked for."""
         self._heart.beat()
         while not self._stopping.wait(TURN_SECONDS):
-            self.turn()
+            self.reload_files()
             self._heart.beat()
 
-    def turn(self) -> None:
+    def reload_files(self) -> None:
         """Look at the files once. Gates hear of a new authority before a certificate of it is shown to any."""
         self._look_at_authority()
         self._certificate.refresh()

@@ -136,7 +136,7 @@ class LatePods:
                     of_node += is_new
         self._wake.set()
 
-    def turn(self) -> bool:
+    def check_next(self) -> bool:
         """Look at the pod that has waited longest; returns whether there was one."""
         now = self._clock()
         with self._lock:
@@ -155,7 +155,7 @@ class LatePods:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                found = self.turn()
+                found = self.check_next()
                 self._thread.heart.beat()
                 if found:
                     self._stopping.wait(EVERY_SECONDS)
@@ -177,7 +177,7 @@ class LatePods:
         path = resource_path("v1", "pods", namespace=late.namespace, name=late.pod)
         try:
             found = self._decode(self._server.request("GET", path, verb="get"))
-            why = objection(late, PodFacts.of(found), node)
+            why = objection(late, PodFacts.from_manifest(found), node)
             if why is not None:
                 log.info("late, and not evicted: %s", why, extra=said)
                 return EVICTION_NOT_NEEDED

@@ -144,7 +144,7 @@ class Permits:
         while not self._stopping:
             self._rest()
             try:
-                self.turn()
+                self.write_due()
                 self._thread.heart.beat()
             except Exception:  # the next turn decides anew
                 log.exception("permits: a turn has failed")
@@ -158,7 +158,7 @@ class Permits:
         if self._led_since is not None and now - before > SWEEP_SECONDS + FROZEN_SECONDS:
             self._led_since = now
 
-    def turn(self) -> None:
+    def write_due(self) -> None:
         """Do what is due; nothing while another leads."""
         now = self._clock()
         if not self._may_write():

@@ -79,7 +79,7 @@ class PolicyReporter:
         self._written: dict[str, tuple[Mapping[str, Any], float]] = {}
         self._retries = WriteRetries(clock)
 
-    def turn(self) -> None:
+    def write_due(self) -> None:
         """Do what is due; nothing while another leads, or the nodes are not seen whole.
 
         Raises:

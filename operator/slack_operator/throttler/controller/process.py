@@ -153,7 +153,7 @@ def build(settings: ThrottlerControllerSettings, stopping: Stopping) -> Process:
         injection.refresh()
         metrics.show_unsupported(injection.rules.unsupported is not None)
         metrics.show_reports(receiver.taken, sum(receiver.refused.values()))
-        reporter.turn()
+        reporter.write_due()
 
     components = Components(
         watches=watches,

@@ -49,7 +49,7 @@ class Receiver(ReportReceiver):
             path=REPORTS_PATH,
             max_bytes=MAX_REPORT_BYTES,
             callers=agents,
-            take=starts.take,
+            take=starts.accept_report,
             unready=unready,
             tls=tls,
         )

@@ -79,7 +79,7 @@ class Starts:
         self._nodes: dict[str, Kept] = {}
         self._moving = 0
 
-    def take(self, caller: Caller, body: Body) -> bytes:
+    def accept_report(self, caller: Caller, body: Body) -> bytes:
         """Take an agent's report, and say when the next is wanted.
 
         Raises:
@@ -89,7 +89,9 @@ class Starts:
         if report.node != caller.node:
             raise CallerRefused(403, f"pod {caller.pod} is on node {caller.node} and may not report on {report.node}")
         now = self._clock()
-        kept = Kept(NodeSummary.of(report, now), _small(report), report.policy, now, self._wall(), report.blind)
+        kept = Kept(
+            NodeSummary.from_report(report, now), _small(report), report.policy, now, self._wall(), report.blind
+        )
         with self._lock:
             former = self._nodes.get(report.node)
             if former is None and len(self._nodes) >= MAX_NODES:

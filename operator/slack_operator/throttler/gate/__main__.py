@@ -19,7 +19,7 @@ def main() -> int:
         return 2
     gc.freeze()
     while True:
-        gate.turn()
+        gate.run_next()
 
 
 if __name__ == "__main__":

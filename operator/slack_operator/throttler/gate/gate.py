@@ -38,7 +38,7 @@ _FROZEN_SECONDS = 5.0
 
 
 class Gate:
-    """The gate of one pod; `turn` forever."""
+    """The gate of one pod; `run_next` forever."""
 
     def __init__(self, settings: GateSettings) -> None:
         """Begin with what an earlier gate of this pod has given.
@@ -78,7 +78,7 @@ class Gate:
         self._learnt = learnt if learnt and is_authority(learnt) else ""
         """Who signs agents' certificates by now, as an agent has said that was trusted."""
 
-    def turn(self) -> None:
+    def run_next(self) -> None:
         """Wait for the next thing to happen or to be due, and do it."""
         now = time.monotonic()
         if self._link is None and now >= self._connect_at:

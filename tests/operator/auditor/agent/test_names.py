@@ -36,9 +36,9 @@ SHOP = PodName(namespace="shop", name="api-0", containers={API.container_id: "ap
 def test_a_pod_is_asked_for_until_somebody_knows_it(book: NameBook) -> None:
     book.see([POD, API])
     assert book.unnamed() == ("1",)
-    book.take({}, ["1"])
+    book.update_names({}, ["1"])
     assert book.unnamed() == ("1",)
-    book.take({"1": SHOP}, ["1"])
+    book.update_names({"1": SHOP}, ["1"])
     assert book.unnamed() == ()
     assert shown(book.named(API)) == ("shop", "api-0", "api")
     assert shown(book.named(POD)) == ("shop", "api-0", "")
@@ -46,14 +46,14 @@ def test_a_pod_is_asked_for_until_somebody_knows_it(book: NameBook) -> None:
 
 def test_a_container_that_started_later_is_asked_for_at_once(book: NameBook) -> None:
     book.see([POD, API])
-    book.take({"1": SHOP}, ["1"])
+    book.update_names({"1": SHOP}, ["1"])
     book.see([POD, API, CgroupTarget(CgroupLevel.CONTAINER, "/kubepods/pod1/b", pod_uid="1", container_id="b")])
     assert book.unnamed() == ("1",)
 
 
 def test_a_sandbox_which_has_no_name_is_not_asked_for_every_minute(book: NameBook, clock: Clock) -> None:
     book.see([POD, API, SANDBOX])
-    book.take({"1": SHOP}, book.unnamed())
+    book.update_names({"1": SHOP}, book.unnamed())
     assert book.unnamed() == ()
     clock.now += ASK_AGAIN_SECONDS
     assert book.unnamed() == ("1",)
@@ -62,7 +62,7 @@ def test_a_sandbox_which_has_no_name_is_not_asked_for_every_minute(book: NameBoo
 
 def test_names_go_with_their_cgroups(book: NameBook) -> None:
     book.see([POD, API])
-    book.take({"1": SHOP}, ["1"])
+    book.update_names({"1": SHOP}, ["1"])
     book.see([])
     book.see([POD, API])
     assert book.unnamed() == ("1",)
@@ -71,7 +71,7 @@ def test_names_go_with_their_cgroups(book: NameBook) -> None:
 
 def test_an_answer_about_what_has_gone_or_was_never_here_is_not_kept(book: NameBook) -> None:
     book.see([POD])
-    book.take({"2": SHOP}, ["2"])
+    book.update_names({"2": SHOP}, ["2"])
     book.see([POD, CgroupTarget(CgroupLevel.POD, "/kubepods/pod2", pod_uid="2")])
     assert book.unnamed() == ("1", "2")
 
