@@ -30,7 +30,7 @@ from slack.scorer.inputs.prediction import demand_of
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import BoundPodSink, ScorerNodeSink, ScorerView
 from slack_operator.scorer.metrics import ScorerMetrics
-from slack_operator.scorer.recorder import decision_recorder
+from slack_operator.scorer.process import decision_recorder
 from slack_operator.scorer.score_cache import Refresher
 from slack_operator.scorer.scores import LiveScores
 

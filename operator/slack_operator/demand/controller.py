@@ -7,13 +7,16 @@ throttle endpoint; a standby is ready, and its answers are the leader's.
 import logging
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from slack.cluster.labels import API_VERSION, DEMAND_FIELD_MANAGER
 from slack.demand.broker import LagSource
 from slack.demand.crd import POOL_PLURAL, QUOTA_PLURAL
 from slack.demand.model import Guards
 from slack.demand.policy import POOL_KIND, QUOTA_KIND, ActivationPool, ActivationQuota, parse_pool, parse_quota
+from slack.demand.trace import Line, encode
 from slack.process import running
+from slack.process.line_recorder import LineRecorder
 from slack.process.running import CannotStart, Component
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
@@ -27,7 +30,6 @@ from slack_operator.demand.pod_manifest import ProxyOptions
 from slack_operator.demand.pods import PodContainers
 from slack_operator.demand.pool_registry import PoolRegistry
 from slack_operator.demand.pool_reporter import PoolReporter
-from slack_operator.demand.recorder import trace_recorder
 from slack_operator.demand.throttle import AUDIENCE, Followed, Throttle
 from slack_operator.demand.tick_state import TickState
 from slack_operator.runtime.callers import Callers
@@ -40,6 +42,15 @@ from slack_operator.runtime.process import Components, Process, ProcessContext, 
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.runtime.steady_clock import steady
 from slack_operator.runtime.watches import Watches
+
+BEGIN = b'{"type"'
+"""Of each line of ours."""
+
+
+def trace_recorder(file: Path) -> LineRecorder[Line]:
+    """Make what records ticks and settings to a file."""
+    return LineRecorder(file, encode, what="ticks", begin=BEGIN)
+
 
 log = logging.getLogger(__name__)
 

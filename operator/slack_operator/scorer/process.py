@@ -9,6 +9,7 @@ all nodes score the same.
 import logging
 import sys
 import time
+from pathlib import Path
 
 from slack.cluster.wire import Pod
 from slack.kube.errors import ConnectionFailed
@@ -28,6 +29,7 @@ from slack.scorer.configuration.fields import InvalidScorerConfig
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import PodDemand
+from slack.scorer.record import line_of
 from slack.scorer.rules import MetricRules, PodUse, Prediction, WithoutLoad
 from slack.supervision.supervisor import Supervisor
 from slack_operator.runtime.certificates import Certificate
@@ -35,11 +37,26 @@ from slack_operator.runtime.connecting import must_answer
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import ScorerView, ScorerWatches
 from slack_operator.scorer.metrics import ScorerMetrics
-from slack_operator.scorer.recorder import decision_recorder
 from slack_operator.scorer.score_cache import Refresher
 from slack_operator.scorer.scores import LiveScores, ScoringDecision
 from slack_operator.scorer.serving import ExtenderServer
 from slack_operator.scorer.settings import ScorerSettings
+
+BEGIN = b'{"version"'
+"""Of each line of ours."""
+MOST_FILE_BYTES = 256 << 20
+"""A file that would be longer is renamed, with `.1` at its end, and another begun: so a disk holds twice as much."""
+
+
+def decision_recorder(file: Path, *, most_bytes: int = MOST_FILE_BYTES) -> LineRecorder[ScoringDecision]:
+    """Make what records decisions to a file."""
+    return LineRecorder(file, _line, what="decisions", begin=BEGIN, most_bytes=most_bytes)
+
+
+def _line(decision: ScoringDecision) -> bytes:
+    placeholder, basis = decision.demand.placeholder, decision.standing.basis
+    return line_of(decision.at, decision.pod, placeholder, basis, decision.scores)
+
 
 log = logging.getLogger(__name__)
 

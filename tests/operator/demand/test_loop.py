@@ -14,9 +14,9 @@ from slack.demand.model import ContainerState, Creation, Ending, Guards, PoolCon
 from slack.demand.reports import ContainerReport, encode_report
 from slack.demand.trace import Line, TickLine, read, replay
 from slack.process.line_recorder import LineRecorder
+from slack_operator.demand.controller import trace_recorder
 from slack_operator.demand.loop import SILENT_REPORT_SECONDS, DecisionLoop, DesiredState, TickReport
 from slack_operator.demand.provisioning import AGAIN_SECONDS, FORGOTTEN_SECONDS, QueueProvisioner
-from slack_operator.demand.recorder import trace_recorder
 from tests.operator.demand.pools import FakeBroker
 
 KEY = QueueKey("media", "thumbnail")

@@ -6,7 +6,7 @@ import pytest
 
 from slack.demand.trace import Line, SettingsLine, TickLine, encode, read
 from slack.process.line_recorder import end_last_line
-from slack_operator.demand.recorder import BEGIN, trace_recorder
+from slack_operator.demand.controller import BEGIN, trace_recorder
 
 SETTINGS = SettingsLine(epoch="x", guards="all", fresh=True)
 TICK = TickLine(now_seconds=1.0, lags={}, containers=())
@@ -61,7 +61,7 @@ def test_a_line_that_a_full_disk_cut_off_is_taken_away_before_the_next(
             raise OSError(28, "No space left on device")
         return encode(line)
 
-    monkeypatch.setattr("slack_operator.demand.recorder.encode", written)
+    monkeypatch.setattr("slack_operator.demand.controller.encode", written)
     recorder = trace_recorder(file)
     recorder.start()
     for line in (SETTINGS, TICK):

@@ -6,7 +6,7 @@ import pytest
 
 from slack.process.line_recorder import MOST_WAITING, LineRecorder
 from slack.scorer.record import read_line
-from slack_operator.scorer.recorder import decision_recorder
+from slack_operator.scorer.process import decision_recorder
 from tests.operator.scorer.test_scores import Scene, pod
 
 

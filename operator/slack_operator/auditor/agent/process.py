@@ -12,9 +12,12 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from slack.audit.api.encoding import InvalidAuditMessage, decode_answer, encode
+from slack.audit.api.messages import MAX_ANSWER_BYTES, REPORTS_PATH, AgentReport, ControllerAnswer
 from slack.audit.findings.sample import CgroupNodeFacts, Sampled, SampleSource
 from slack.audit.sources.mounts import InvalidMounts
 from slack.audit.sources.walker import CgroupWalker
@@ -22,6 +25,7 @@ from slack.process import arguments, running
 from slack.process.health import HealthServer
 from slack.process.logs import fields
 from slack.process.outages import Outages
+from slack.process.reporting.posting import NotSent, Post
 from slack.process.reporting.pushing import Pusher
 from slack.process.running import listen
 from slack.process.settings import flag
@@ -32,8 +36,35 @@ from slack.supervision.supervisor import Supervisor
 from slack_operator.auditor.agent.burst_writer import BurstFiles, BurstWriter
 from slack_operator.auditor.agent.metrics import AgentTotals, registry
 from slack_operator.auditor.agent.observation import Clock, Watch, with_own
-from slack_operator.auditor.agent.reporter import Controller
 from slack_operator.auditor.agent.settings import AgentSettings
+
+
+@dataclass(frozen=True)
+class Controller:
+    """Where reports go and how the agent says who it is."""
+
+    url: str
+    ca_file: Path | None
+    token_file: Path
+
+    def send(self, report: AgentReport) -> ControllerAnswer:
+        """Send a report and return the answer.
+
+        Raises:
+            NotSent: with the cause in words.
+        """
+        post = Post(
+            self.url.rstrip("/") + REPORTS_PATH,
+            self.ca_file,
+            self.token_file,
+            agent="resource-slack-audit-agent",
+            max_answer_bytes=MAX_ANSWER_BYTES,
+        )
+        try:
+            return decode_answer(post.send(encode(report)))
+        except InvalidAuditMessage as error:
+            raise NotSent(f"its answer cannot be read: {error}") from None
+
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from slack.process.reporting.packing import unpack
 from slack.process.reporting.posting import NotSent
 from slack.process.reporting.pushing import Pusher
 from slack_operator.auditor.agent import reporter
-from slack_operator.auditor.agent.reporter import Controller
+from slack_operator.auditor.agent.process import Controller
 
 REPORT = AgentReport(node="node-1")
 LARGE = AgentReport(
