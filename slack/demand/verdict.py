@@ -128,8 +128,3 @@ def _retry_after_ms(pressure: ActionPressure, level: int) -> int:
         return UNKNOWN_RETRY_MS
     above = max(pressure.lag - CLEARED_AT * level, 1.0)
     return round(min(max(above / pressure.speed_per_second * 1000, SHORTEST_RETRY_MS), LONGEST_RETRY_MS))
-
-
-def verdict_at_age(verdict: AdmissionVerdict, age_seconds: float, tick_seconds: float) -> AdmissionVerdict:
-    """Return what is answered by a verdict of that age: open once it is stale, for its leader is gone then."""
-    return verdict if age_seconds <= STALE_TICKS * tick_seconds else OPEN

@@ -6,8 +6,8 @@ import pytest
 
 from slack.demand.broker import QueueLag
 from slack.demand.history import NO_GROWTH, Growth, QueueHistory
-from slack.demand.model import OPEN, AdmissionVerdict, Refusal
-from slack.demand.verdict import LEAST_CERTAINTY, ActionPressure, Held, judge, verdict_at_age
+from slack.demand.model import AdmissionVerdict, Refusal
+from slack.demand.verdict import LEAST_CERTAINTY, ActionPressure, Held, judge
 from tests.cases import run_for_each
 
 GREW = Growth(100, 1000)
@@ -148,9 +148,3 @@ def test_who_waits_for_a_node_is_told_how_long_it_takes() -> None:
 def test_when_to_ask_again_follows_from_how_fast_messages_are_run(speed: float, milliseconds: int) -> None:
     """A tenth of 50 messages is to go."""
     assert verdict(speed_per_second=speed, rate_per_second=1e10, stale_seconds=0.0).retry_after_ms == milliseconds
-
-
-def test_a_verdict_of_three_ticks_is_gone_by_and_an_older_one_is_not() -> None:
-    rejected = verdict()
-    assert verdict_at_age(rejected, 0.3, 0.1) == rejected
-    assert verdict_at_age(rejected, 0.31, 0.1) == OPEN

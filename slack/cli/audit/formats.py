@@ -136,12 +136,6 @@ def short_marks(marks: Iterable[Mark]) -> list[str]:
     return [text for mark, text in _SHORT_MARKS.items() if mark in given]
 
 
-def word_list(names: Iterable[str]) -> str:
-    """Join words as in a sentence."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def source_name(kind: SourceKind) -> str:
     """Return what a source is called in a sentence."""
     return {

@@ -5,7 +5,7 @@ pod says that no choice of nodes can answer for is a reason to leave it to the s
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,16 +99,6 @@ def burst_of_promise(
         count = quotas.granted(promise.namespace, spec, promise.count)
     refused = LeftAlone.QUOTA if promise.count and not count else None
     return replace(burst, count=count, left_alone=burst.left_alone or refused)
-
-
-def merge_bursts(bursts: Iterable[PodBurst]) -> tuple[PodBurst, ...]:
-    """Return bursts of which no two are of equal pods; keys and the order are those of the first of each."""
-    found: dict[object, PodBurst] = {}
-    for burst in bursts:
-        alike = replace(burst, key="", count=0)
-        first = found.get(alike)
-        found[alike] = burst if first is None else replace(first, count=first.count + burst.count)
-    return tuple(found.values())
 
 
 def _burst(

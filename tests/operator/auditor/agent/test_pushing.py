@@ -23,7 +23,7 @@ from slack.process.reporting import posting
 from slack.process.reporting.packing import unpack
 from slack.process.reporting.posting import NotSent
 from slack.process.reporting.pushing import Pusher
-from slack_operator.auditor.agent import reporter
+from slack_operator.auditor.agent import process
 from slack_operator.auditor.agent.process import Controller
 
 REPORT = AgentReport(node="node-1")
@@ -160,7 +160,7 @@ def test_what_is_no_answer_is_told_in_words(
 
 
 def test_an_answer_without_end_is_given_up(fake: Fake, token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporter, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(process, "MAX_ANSWER_BYTES", 1000)
     fake.body = b" " * 100_000
     assert "longer than 1000 bytes" in str(refusal(Controller(fake.url, None, token)))
 
