@@ -119,20 +119,14 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     act = _executor(settings, context, view, metrics, forms, releasing, extras, looks, watches, buffers)
     loop = _loop(settings, context, view, watches, desired, metrics, board, objectives, forms, act, warming)
     metrics.registry.register(WatchRestarts(watches.restarts))
+    writers = (left_loads.look_for_loads, releasing.write_due)
     components = Components(
         watches=watches,
         policies=PolicySource(connection, desired, SLACK_POLICY),
         loop=ReconcileLoop(
             loop.reconcile,
             context.wake,
-            between=(
-                loop.publish_held,
-                loop.rescue,
-                scaler.scale_due,
-                objectives.save,
-                left_loads.look_for_loads,
-                releasing.write_due,
-            ),
+            between=(loop.publish_held, loop.rescue, scaler.scale_due, objectives.save, *writers),
             due_in=loop.publish_due_in,
             at_end=objectives.close,
             heart=context.heart,
