@@ -108,9 +108,8 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     board = _board(settings, context) if settings.web else None
     load = _load(settings) if settings.web and settings.web_load_watcher else None
     evictor = _burst_evictor(settings, context, view, watches, metrics) if settings.frees_capacity else None
-    objectives = _objectives(settings, context)
+    objectives, unbound = _objectives(settings, context), _unbound(context, view)
     left_loads, autoscalers = _left_loads(context), _autoscalers(settings, context, view)
-    unbound = _unbound(context, view)
     buffers = _buffers(settings, context, view, metrics, unbound, autoscalers, extras)
     warming = _warming(settings, context, view, extras, metrics)
     looks = (unbound.look, buffers.look, warming.look, *(() if evictor is None else (evictor.take_plan,)))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from slack.schema.bounds import bound_problems
 
 from slack.cli.crd import with_annotations
 from slack.cluster.labels import API_VERSION
 from slack.planner.policy.crd import crd
 from slack.planner.policy.spec import KIND, InvalidPolicy, PolicySpec, parse_policy
+from slack.schema.policy_object import bound_problems
 from tests.cases import run_for_each
 
 ROOT = Path(__file__).resolve().parents[3]
