@@ -16,7 +16,7 @@ class ProgressSteps:
     """Progress of one run after the other, or of several at once. stdout stays free for results.
 
     >>> with Steps() as steps:                      # doctest: +SKIP
-    ...     simulate(scenario, on_progress=steps.add("none"))
+    ...     simulate(scenario, on_progress=steps.add_step("none"))
     """
 
     def __init__(self) -> None:
