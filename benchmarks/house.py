@@ -4,6 +4,7 @@ another.
 Usage:
     python -m benchmarks.house                       # both sides; the tests take half an hour
     python -m benchmarks.house --no-tests            # two minutes
+    python -m benchmarks.house --sizes               # seconds: the code itself, nothing is run
     python -m benchmarks.house --base HEAD~10 -o json
 
 The base is a git worktree in a temporary folder, set up by its own `make setup`. Both sides are measured in turns;
@@ -31,6 +32,11 @@ BASE = "2372eda"
 """The last commit before folders became packages."""
 RUNS = 3
 PRODUCT = ("slack", "operator/slack_operator")
+AROUND = ("slack/cli/", "slack/process/", "slack/monitoring/", "slack/documents/")
+"""What surrounds the decisions."""
+DECLARATIONS = frozenset({"metric_definitions", "metrics", "families", "status_schema", "report_schema"})
+"""Modules, in whatever package, that declare metrics and statuses."""
+MOST_LINES, MOST_COMPLEX = 60, 15
 COMMAND = ".venv/bin/resource-slack"
 EXAMPLE = ("-f", "examples/slackpolicy.yaml", "--snapshot", "examples/cluster.json", "--at", "2026-01-15T10:00:00Z")
 COMMANDS = {
@@ -68,13 +74,14 @@ def run(command: Sequence[str], folder: Path) -> Cost:
 
 
 @contextmanager
-def checkout(commit: str) -> Iterator[Path]:
-    """Yield a worktree of a commit that is set up."""
+def checkout(commit: str, *, set_up: bool) -> Iterator[Path]:
+    """Yield a worktree of a commit, set up if something is to run in it."""
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "base"
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", base, commit], cwd=ROOT, check=True)
         try:
-            run(("make", "-s", "setup"), base)
+            if set_up:
+                run(("make", "-s", "setup"), base)
             yield base
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", base], cwd=ROOT, check=True)
@@ -95,12 +102,40 @@ def size_of(folder: Path) -> dict[str, int]:
     files = [file for package in PRODUCT for file in (folder / package).rglob("*.py")]
     modules = [file for file in files if file.name != "__init__.py"]
     packages = Counter(file.parent for file in modules)
+    lines = {file.relative_to(folder).as_posix(): code_lines(file.read_text()) for file in files}
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    classes = Counter(n.name for n in nodes if isinstance(n, ast.ClassDef) and not n.name.startswith("_"))
     return {
-        "lines of product code": sum(code_lines(file.read_text()) for file in files),
+        "lines of product code": sum(lines.values()),
+        "of these: commands, settings, rules, metrics, statuses": sum(
+            count for name, count in lines.items() if name.startswith(AROUND) or Path(name).stem in DECLARATIONS
+        ),
+        f"functions of more than {MOST_LINES} lines": sum(
+            (node.end_lineno or node.lineno) - node.lineno >= MOST_LINES for node in functions
+        ),
+        f"functions of a complexity above {MOST_COMPLEX}": complex_functions(folder),
+        "class names that stand for several classes": sum(count > 1 for count in classes.values()),
         "modules": len(modules),
         "packages": len(packages),
         "modules of the largest package": max(packages.values()),
     }
+
+
+def complex_functions(folder: Path) -> int:
+    """Count functions that branch too often, by ruff's measure."""
+    limit = f"lint.mccabe.max-complexity={MOST_COMPLEX}"
+    command = (
+        ".venv/bin/ruff",
+        "check",
+        "--isolated",
+        "--ignore-noqa",
+        "--select=C901",
+        f"--config={limit}",
+        "--output-format=concise",
+    )
+    found = subprocess.run((*command, *(folder / name for name in PRODUCT)), cwd=ROOT, capture_output=True, text=True)
+    return found.stdout.count(" C901 ")
 
 
 def costs(commands: Mapping[str, Sequence[str]], sides: Sequence[Path]) -> Iterator[Row]:
@@ -124,16 +159,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser("this commit beside another: tests, commands, lines, packages")
     options.add_argument("--base", default=BASE, help=f"the commit to compare with ({BASE})")
     options.add_argument("--no-tests", action="store_true", help="leave out `make test`")
+    options.add_argument("--sizes", action="store_true", help="only count lines, functions, classes and packages")
     asked = options.parse_args(arguments)
     run(("make", "-s", "setup"), ROOT)
-    with checkout(asked.base) as base:
-        commands = COMMANDS | ({} if asked.no_tests else TESTS)
-        times = Report(f"Beside {asked.base}: time, medians of {RUNS}", [*costs(commands, (base, ROOT))])
+    times = []
+    with checkout(asked.base, set_up=not asked.sizes) as base:
+        if not asked.sizes:
+            commands = COMMANDS | ({} if asked.no_tests else TESTS)
+            times = [Report(f"Beside {asked.base}: time, medians of {RUNS}", [*costs(commands, (base, ROOT))])]
         before, now = size_of(base), size_of(ROOT)
     sizes: list[Row] = [
-        {"what": name, "base": before[name], "now": now[name], "ratio": now[name] / before[name]} for name in now
+        {
+            "what": name,
+            "base": before[name],
+            "now": now[name],
+            "ratio": now[name] / before[name] if before[name] else None,
+        }
+        for name in now
     ]
-    show([times, Report(f"Beside {asked.base}: the code itself", sizes)], asked.output)
+    show([*times, Report(f"Beside {asked.base}: the code itself", sizes)], asked.output)
 
 
 if __name__ == "__main__":
