@@ -226,7 +226,7 @@ def test_a_thread_whose_every_turn_fails_is_unhealthy(monkeypatch: pytest.Monkey
     monkeypatch.setattr(unbound, "LIMIT_SECONDS", 0.05)
     monkeypatch.setattr(unbound, "REPEAT_SECONDS", 0.01)
     world = world_of()
-    monkeypatch.setattr(world.unbound, "turn", lambda: 1 / 0)
+    monkeypatch.setattr(world.unbound, "write_due", lambda: 1 / 0)
     world.unbound.start()
     world.view.on_untold()
     deadline = time.monotonic() + 10.0

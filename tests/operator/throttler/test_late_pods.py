@@ -234,7 +234,7 @@ def test_a_thread_that_fails_each_time_is_reported(place: Place, monkeypatch: py
         failed.set()
         raise RuntimeError
 
-    monkeypatch.setattr(place.late, "turn", fails)
+    monkeypatch.setattr(place.late, "check_next", fails)
     place.late.start()
     assert failed.wait(20)
     place.clock.now += TURN_SECONDS + 1

@@ -160,7 +160,7 @@ def test_no_turn_works_out_more_than_one_price_or_a_part_of_the_table(monkeypatc
         return an_hour(late, price)
 
     monkeypatch.setattr(LatePodRates, "an_hour", counted)
-    monkeypatch.setattr(LatePodRates, "take", counted_part)
+    monkeypatch.setattr(LatePodRates, "read_part", counted_part)
     learner = Learner()
     at = fed(learner, 2)
     assert learner.amount(at, AIM).why.known
