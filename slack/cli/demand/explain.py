@@ -55,7 +55,7 @@ def explain(
     if kind not in _KINDS or not name:
         raise UserError(f"{pool}: is no pool; write one such as pool/thumbnail")
     from slack.cli.demand.pool_view import InvalidPoolStatus, read_pools, read_status, row
-    from slack.cluster.labels import API_VERSION
+    from slack.cli.documents.record import API_VERSION
 
     inside = namespace or context_namespace(access)
     with api_server(access) as connection:
@@ -67,17 +67,19 @@ def explain(
         text = status_sentences(f"{inside}/{name}", status)
     except InvalidPoolStatus as error:
         status, text = read_status({}), [f"{inside}/{name}: {error}"]
-    shown = {
-        "apiVersion": API_VERSION,
-        "kind": "DemandExplanation",
-        "pool": row(found[0]),
-        "decision": _snake_case(status.decision),
-        "throttle": _snake_case(status.throttle),
-        "conditions": [_snake_case(entry) for entry in status.conditions or ()],
-        "text": text,
-    }
+    from slack.cli.documents.demand import DemandExplanation
+
+    shown = DemandExplanation(
+        api_version=API_VERSION,
+        kind="DemandExplanation",
+        pool=row(found[0]),
+        decision=_snake_case(status.decision),
+        throttle=_snake_case(status.throttle),
+        conditions=[_fields(entry) for entry in status.conditions or ()],
+        text=text,
+    )
     if output.for_machines:
-        print_document(shown, output)
+        print_document(shown.document(), output)
         return
     for line in text:
         typer.echo(printable(line))
@@ -117,9 +119,11 @@ def status_sentences(name: str, status: "ActivationPoolStatus") -> list[str]:
 
 
 def _snake_case(part: "StatusPart | None") -> dict[str, Any] | None:
+    return None if part is None else _fields(part)
+
+
+def _fields(part: "StatusPart") -> dict[str, Any]:
     """Return a part of a status with names as documents of commands have them."""
-    if part is None:
-        return None
     return {name: value for name in part.__struct_fields__ if (value := getattr(part, name)) is not None}
 
 

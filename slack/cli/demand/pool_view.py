@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from slack.cli.documents.demand import PoolRow
 from slack.demand.bounds import by_field
 from slack.documents.activation_status import (
     ActivationCondition,
@@ -57,7 +58,7 @@ def read_status(pool: Mapping[str, Any]) -> ActivationPoolStatus:
         raise InvalidPoolStatus(f"its status cannot be read: {by_field(str(error))}") from None
 
 
-def row(pool: Mapping[str, Any]) -> Json:
+def row(pool: Mapping[str, Any]) -> PoolRow:
     """Return a pool as `demand top` has it; of a status that cannot be read there is the reason alone."""
     try:
         status, unreadable = read_status(pool), ""
@@ -69,20 +70,20 @@ def row(pool: Mapping[str, Any]) -> Json:
     ready = next((entry for entry in status.conditions or () if entry.type == "Ready"), unseen)
     there = (containers.ready or 0) + (containers.creating or 0)
     problem = "" if ready.status == "True" else ready.message or "no controller has seen it yet"
-    return {
-        "namespace": str(pool["metadata"].get("namespace", "")),
-        "name": str(pool["metadata"]["name"]),
-        "wanted": demand.wanted,
-        "ready": containers.ready,
-        "creating": containers.creating,
-        "unmet": demand.unmet,
-        "queued": lag.queued,
-        "in_flight": lag.in_flight,
-        "oldest_ms": lag.oldest_ms,
-        "arrivals": rate.arrivals,
-        "completions": rate.completions,
-        "throttled": bool(status.throttled),
-        "starving": bool(lag.queued) and not there,
-        "ready_reason": "Unreadable" if unreadable else ready.reason or "NotSeen",
-        "problem": unreadable or problem,
-    }
+    return PoolRow(
+        namespace=str(pool["metadata"].get("namespace", "")),
+        name=str(pool["metadata"]["name"]),
+        wanted=demand.wanted,
+        ready=containers.ready,
+        creating=containers.creating,
+        unmet=demand.unmet,
+        queued=lag.queued,
+        in_flight=lag.in_flight,
+        oldest_ms=lag.oldest_ms,
+        arrivals=rate.arrivals,
+        completions=rate.completions,
+        throttled=bool(status.throttled),
+        starving=bool(lag.queued) and not there,
+        ready_reason="Unreadable" if unreadable else ready.reason or "NotSeen",
+        problem=unreadable or problem,
+    )

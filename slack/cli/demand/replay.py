@@ -87,31 +87,32 @@ def replay(
 
 
 def _document(totals: "RunTotals", guards: str) -> dict[str, Any]:
-    from slack.cluster.labels import API_VERSION
+    from slack.cli.documents.demand import DemandReplay, ReplayedPool
+    from slack.cli.documents.record import API_VERSION
 
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "DemandReplay",
-        "ticks": totals.ticks,
-        "seconds": round(totals.seconds, 3),
-        "guards": guards,
-        "created": totals.created,
-        "ended": dict(sorted(totals.ended.items())),
-        "refused_ticks": totals.refused_ticks,
-        "differing_ticks": totals.differing_ticks,
-        "items": [
-            {
-                "namespace": key.namespace,
-                "name": key.action,
-                "created": found.created,
-                "ended": found.ended,
-                "refused_ticks": found.refused_ticks,
-                "unmet": found.unmet,
-                "queued": found.queued,
-            }
+    return DemandReplay(
+        api_version=API_VERSION,
+        kind="DemandReplay",
+        ticks=totals.ticks,
+        seconds=round(totals.seconds, 3),
+        guards=guards,
+        created=totals.created,
+        ended=dict(sorted(totals.ended.items())),
+        refused_ticks=totals.refused_ticks,
+        differing_ticks=totals.differing_ticks,
+        items=[
+            ReplayedPool(
+                namespace=key.namespace,
+                name=key.action,
+                created=found.created,
+                ended=found.ended,
+                refused_ticks=found.refused_ticks,
+                unmet=found.unmet,
+                queued=found.queued,
+            )
             for key, found in sorted(totals.pools.items())
         ],
-    }
+    ).document()
 
 
 def _print(totals: "RunTotals") -> None:

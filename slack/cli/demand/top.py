@@ -13,6 +13,8 @@ from slack.kube.access import ClusterAccess
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from slack.cli.documents.demand import PoolRow
+
 _HEADINGS = ("POOL", "WANTED", "READY", "CREATING", "UNMET", "LAG", "OLDEST", "IN/S", "OUT/S", "THROTTLED", "STATE")
 
 
@@ -43,17 +45,18 @@ def top(
 
     inside = chosen_namespace(namespace, access, everywhere=all_namespaces)
 
-    def look() -> list[dict[str, Any]]:
+    def look() -> list["PoolRow"]:
         with api_server(access) as connection:
             rows = [row(pool) for pool in read_pools(connection, inside, selector=selector)]
-        return sorted(rows, key=lambda r: (not r["starving"], -(r["oldest_ms"] or 0), r["namespace"], r["name"]))
+        return sorted(rows, key=lambda r: (not r.starving, -(r.oldest_ms or 0), r.namespace, r.name))
 
-    def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
-        from slack.cluster.labels import API_VERSION
+    def document(rows: list["PoolRow"]) -> dict[str, Any]:
+        from slack.cli.documents.demand import DemandTop
+        from slack.cli.documents.record import API_VERSION
 
-        return {"apiVersion": API_VERSION, "kind": "DemandTop", "items": rows}
+        return DemandTop(api_version=API_VERSION, kind="DemandTop", items=rows).document()
 
-    def show(rows: list[dict[str, Any]]) -> None:
+    def show(rows: list["PoolRow"]) -> None:
         if output.for_machines:
             print_document(document(rows), output)
         else:
@@ -64,7 +67,7 @@ def top(
     show(look())
 
 
-def _print(rows: list[dict[str, Any]], *, headers: bool) -> None:
+def _print(rows: list["PoolRow"], *, headers: bool) -> None:
     from slack.cli.terminal.console import console, print_table
 
     out = console()
@@ -73,11 +76,11 @@ def _print(rows: list[dict[str, Any]], *, headers: bool) -> None:
         return
     print_table(out, _table(rows), headers=headers)
     for row in rows:
-        if row["problem"]:
-            out.print(printable(f"{row['namespace']}/{row['name']}: {row['problem']}"), markup=False)
+        if row.problem:
+            out.print(printable(f"{row.namespace}/{row.name}: {row.problem}"), markup=False)
 
 
-def _table(rows: list[dict[str, Any]]) -> "Table":
+def _table(rows: list["PoolRow"]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
@@ -85,15 +88,15 @@ def _table(rows: list[dict[str, Any]]) -> "Table":
     for heading in _HEADINGS:
         table.add_column(heading, justify="left" if heading in ("POOL", "STATE", "THROTTLED") else "right")
     for row in rows:
-        oldest = "" if not row["oldest_ms"] else _age(row["oldest_ms"])
-        state = "starving" if row["starving"] else row["ready_reason"]
-        cells = [row[name] for name in ("wanted", "ready", "creating", "unmet", "queued")]
+        oldest = "" if not row.oldest_ms else _age(row.oldest_ms)
+        state = "starving" if row.starving else row.ready_reason
+        cells = [row.wanted, row.ready, row.creating, row.unmet, row.queued]
         table.add_row(
-            f"{row['namespace']}/{row['name']}",
+            f"{row.namespace}/{row.name}",
             *("-" if cell is None else str(cell) for cell in cells),
             oldest or "-",
-            *("-" if row[name] is None else f"{row[name]:g}" for name in ("arrivals", "completions")),
-            "yes" if row["throttled"] else "no",
+            *("-" if rate is None else f"{rate:g}" for rate in (row.arrivals, row.completions)),
+            "yes" if row.throttled else "no",
             Text(printable(state)),
         )
     return table

@@ -13,12 +13,12 @@ from slack.cli.inputs.flags import Selector
 from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.terminal.formats import TABLE, ListedRows, Output, print_document, watch_document
 from slack.cli.terminal.problems import UserError
-from slack.cluster.labels import API_VERSION
 from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
-    from slack.health.answer import Health, HealthFinding
+    from slack.cli.documents.status import PolicyStatus, StatusFinding
+    from slack.health.answer import Health, HealthFinding, PolicyHealth
 
 _Policy = Annotated[
     str | None,
@@ -126,49 +126,54 @@ def _print(shown: "Health", output: Output) -> None:
 
 def document(shown: "Health") -> dict[str, Any]:
     """Return the answer for machines: the same for people's eyes and for `jq`."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Status",
-        "good": shown.good,
-        "satisfied": shown.satisfied,
-        "built_in": shown.built_in,
-        "idle": shown.idle,
-        "operator": {"runs": shown.operator_runs, "text": shown.operator},
-        "not_seen": list(shown.unseen),
-        "buffers": [{"name": name, "text": text} for name, text in shown.buffers],
-        "buffer_server": shown.buffer_server,
-        "findings": [_finding_document(finding) for finding in (*shown.operator_findings, *shown.built_in_findings)],
-        "policies": [
-            {
-                "name": policy.name,
-                "good": policy.good,
-                "ready": policy.ready,
-                "satisfied": policy.satisfied,
-                "not_known_since": policy.unknown_since,
-                "text": policy.headline,
-                "state": {
-                    "name": policy.state.name,
-                    "calm": policy.state.calm,
-                    "words": policy.state.words,
-                    "remedy": policy.state.remedy,
-                },
-                "limit": policy.status.limit or "",
-                "bound": policy.bound,
-                "pending": policy.pending,
-                "nodes": {shape: dict(nodes) for shape, nodes in policy.nodes_of_shape.items()},
-                "findings": [_finding_document(finding) for finding in policy.findings],
-                "status": policy.status.document(),
-            }
-            for policy in shown.policies
-        ],
-    }
+    from slack.cli.documents.record import API_VERSION
+    from slack.cli.documents.status import BufferSeen, OperatorSeen, Status
+
+    return Status(
+        api_version=API_VERSION,
+        kind="Status",
+        good=shown.good,
+        satisfied=shown.satisfied,
+        built_in=shown.built_in,
+        idle=shown.idle,
+        operator=OperatorSeen(runs=shown.operator_runs, text=shown.operator),
+        not_seen=list(shown.unseen),
+        buffers=[BufferSeen(name=name, text=text) for name, text in shown.buffers],
+        buffer_server=shown.buffer_server,
+        findings=[_finding(finding) for finding in (*shown.operator_findings, *shown.built_in_findings)],
+        policies=[_policy(policy) for policy in shown.policies],
+    ).document()
 
 
-def _finding_document(finding: "HealthFinding") -> dict[str, Any]:
-    return {
-        "level": str(finding.level),
-        "reason": finding.reason,
-        "text": finding.text,
-        "advice": finding.advice or "",
-        "since": finding.since or "",
-    }
+def _policy(policy: "PolicyHealth") -> "PolicyStatus":
+    from slack.cli.documents.status import PolicyState, PolicyStatus
+
+    return PolicyStatus(
+        name=policy.name,
+        good=policy.good,
+        ready=policy.ready,
+        satisfied=policy.satisfied,
+        not_known_since=policy.unknown_since,
+        text=policy.headline,
+        state=PolicyState(
+            name=policy.state.name, calm=policy.state.calm, words=policy.state.words, remedy=policy.state.remedy
+        ),
+        limit=policy.status.limit or "",
+        bound=policy.bound,
+        pending=policy.pending,
+        nodes={shape: dict(nodes) for shape, nodes in policy.nodes_of_shape.items()},
+        findings=[_finding(finding) for finding in policy.findings],
+        status=policy.status.document(),
+    )
+
+
+def _finding(finding: "HealthFinding") -> "StatusFinding":
+    from slack.cli.documents.status import StatusFinding
+
+    return StatusFinding(
+        level=str(finding.level),
+        reason=finding.reason,
+        text=finding.text,
+        advice=finding.advice or "",
+        since=finding.since or "",
+    )
