@@ -170,7 +170,7 @@ def _cluster(keep_in: Path | None) -> Iterator[ControlPlane]:
 
 def _print_bursts(console: Console, found: Sequence[BurstComparison]) -> None:
     table = Table(title="bursts into slack: simulated / measured", title_justify="left")
-    for name in ("pods", "room", "at once", "p50 s", "p95 s", "placeholders gone"):
+    for name in ("pods", "room", "instant", "p50 s", "p95 s", "placeholders gone"):
         table.add_column(name, justify="left" if name == "room" else "right")
     for burst in found:
         figures = [f"{own:.3g} / {real:.3g}" for _, own, real in burst.rows()]

@@ -8,7 +8,7 @@ quicker), machines are kwok's. All kinds are played in the same run, in turns: o
 machine that others use too. Free capacity takes turns with unbound placeholders and buffers in who comes first.
 `--bursts 3` plays each of their cases so often in one set-up: small bursts scatter, and cost little.
 
-Seconds are from the request that creates a pod to the answer to its binding, by the API server's audit log. At once is
+Seconds are from the request that creates a pod to the answer to its binding, by the API server's audit log. Instant is
 within two seconds, as in `simulate`. The floor is a client that knows what comes, and only deletes. What placeholders
 cost the cluster is counted with bursts of 100.
 

@@ -122,7 +122,7 @@ class Burst:
 
     def __str__(self) -> str:
         return (
-            f"p50 {self.seconds(50):.3f} s, p99 {self.seconds(99):.3f} s, at once {self.at_once:.0%}, "
+            f"p50 {self.seconds(50):.3f} s, p99 {self.seconds(99):.3f} s, instant {self.at_once:.0%}, "
             f"{self.gone} gone: {self.preempted} preempted, {self.made_way} made way, {self.lowered} by ReplicaSets, "
             f"{self.in_vain} in vain; {self.recreated} recreated; "
             f"CPU {self.cpu_seconds:.2f} s, of it {self.steady_seconds:.2f} s anyway; writes {self.writes}"

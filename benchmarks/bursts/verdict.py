@@ -134,7 +134,7 @@ def _at_once(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
         if shares:
             share, free = min(shares), found.get(Case(pods, Owner.DEPLOYMENT, Kind.FREE))
             beside = f" (free capacity {_share(free):.1%})" if free else ""
-            yield Figure(f"at once, of {pods} pods", f"{wanted:.0%}", f"{share:.1%}{beside}", share >= wanted)
+            yield Figure(f"instant starts, of {pods} pods", f"{wanted:.0%}", f"{share:.1%}{beside}", share >= wanted)
 
 
 def _share(bursts: Sequence[Burst]) -> float:
@@ -206,7 +206,7 @@ def _row(found: Found, case: Case, bursts: Sequence[Burst]) -> Row:
         "p50 s": round(middle(bursts, lambda burst: burst.seconds(50)), 4),
         "p99 s": round(p99, 4) if math.isfinite(p99) else "never",
         "of free ratio": None if free else ratio(found, case),
-        "at once": f"{_share(bursts):.1%}",
+        "instant": f"{_share(bursts):.1%}",
         "gone": total(lambda burst: burst.gone),
         "preempted": total(lambda burst: burst.preempted),
         "by the ReplicaSet": total(lambda burst: burst.lowered),

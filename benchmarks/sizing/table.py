@@ -20,11 +20,11 @@ _WITHIN = 0.01 + _NOTHING
 
 def costs(cases: Sequence[tuple[Case, Points]]) -> Report:
     """Return what each kind costs beyond no slack, to reach each goal."""
-    report = Report("Cost beyond no slack, in % of the cost without, to start so many pods at once")
+    report = Report("Cost beyond no slack, in % of the cost without, to reach so many instant starts")
     for case, points in cases:
         none = points["none"]
         for goal in GOALS:
-            row: dict[str, Value] = {"load": case.name, "goal": f"{goal:.0%}", "none at once": f"{none.share:.1%}"}
+            row: dict[str, Value] = {"load": case.name, "goal": f"{goal:.0%}", "none instant": f"{none.share:.1%}"}
             for kind in KINDS:
                 extra = extra_cost(points, kind, goal)
                 row[kind] = None if extra is None else f"{extra / none.cost:.1%}"
@@ -65,7 +65,9 @@ def objectives(cases: Sequence[tuple[Case, Points]]) -> Report:
 
 def regrets(cases: Sequence[tuple[Case, Points]]) -> Report:
     """Return cost, share and regret of each kind: how many points more the best constant of its cost has."""
-    report = Report("Regret: points by which the best rate or number of pause pods of the same cost has more at once")
+    report = Report(
+        "Regret: points by which the best rate or number of pause pods of the same cost has more instant starts"
+    )
     for case, points in cases:
         none = points["none"]
         cheapest_ones = (
@@ -80,7 +82,7 @@ def regrets(cases: Sequence[tuple[Case, Points]]) -> Report:
                     "load": case.name,
                     "slack": point.word,
                     "extra cost": f"{(point.cost - none.cost) / none.cost:.1%}",
-                    "at once": f"{point.share:.1%}",
+                    "instant": f"{point.share:.1%}",
                     "best constant of that cost": None if best is None else f"{best:.1%}",
                     "regret": None if best is None else f"{100 * (best - point.share):+.1f}",
                 }

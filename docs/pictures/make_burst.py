@@ -96,7 +96,7 @@ def draw(one_by_one: list[float], with_way: list[float]) -> str:
         f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" rx="6"/>',
         f'<rect class="late" x="{_x(2):.1f}" y="{TOP}" width="{_x(10) - _x(2):.1f}" height="{bottom - TOP:.1f}"/>',
         _text("name", LEFT, 26, title, size=14),
-        _text("small", LEFT, 44, "shaded: not at once (after 2 s)"),
+        _text("small", LEFT, 44, "shaded: not an instant start (after 2 s)"),
     ]
     for seconds in range(0, LAST_SECONDS + 1, 2):
         body.append(f'<path class="axis" d="M{_x(seconds):.1f},{TOP} V{bottom:.1f}"/>')

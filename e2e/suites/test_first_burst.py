@@ -31,7 +31,7 @@ PAGE = (ROOT / "docs" / "first-burst.md").read_text()
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/resource-slack"
 COMMAND = Path(sys.executable).with_name("resource-slack")
 NOT_PLAYED = ("kind ", "docker ", "make setup", ". .venv/")
-MONEY = re.compile(r"costs +[0-9.]+ EUR an hour, [0-9.]+ EUR a month")
+MONEY = re.compile(r"costs +[0-9.]+ EUR per hour, [0-9.]+ EUR per month")
 LEFT = (
     "kubectl get crd,clusterrole,clusterrolebinding,priorityclass,namespace,validatingadmissionpolicy -o name"
     " | grep resource-slack | grep -v /e2e- || true"

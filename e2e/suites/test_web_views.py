@@ -175,9 +175,9 @@ def test_empty_nodes_and_what_they_cost_are_remarked_on(browser: Browser, troubl
     with browser.visit(troubled) as visit:
         remark = "4 nodes of 44 run no pod but those of DaemonSets: 2 are kept for placeholders"
         visit.wait_for_text("#node-remark", remark)
-        visit.wait_for_text("#figures", "EUR a month")
+        visit.wait_for_text("#figures", "EUR per month")
         visit.wait_for_text("[data-policy=web]", "It costs ")
-        visit.wait_for_text("#node-remark", "They cost 1.6 EUR an hour, 1168 EUR a month.")
+        visit.wait_for_text("#node-remark", "They cost 1.6 EUR per hour, 1168 EUR per month.")
 
 
 def test_container_pools_are_shown_where_there_are_any(browser: Browser, troubled: str, calm: str) -> None:

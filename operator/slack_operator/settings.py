@@ -95,7 +95,7 @@ class OperatorSettings(LeadingSettings):
     prices: NodePrices | None = setting(
         None,
         prices,
-        "What nodes cost an hour, as JSON: by labels, by instance type, or by cpu and memory; with them status, page "
+        "What nodes cost per hour, as JSON: by labels, by instance type, or by cpu and memory; with them status, page "
         "and metrics say what slack costs.",
         metavar="JSON",
         chart="prices",

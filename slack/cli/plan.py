@@ -1,5 +1,6 @@
 """`plan`: a dry run. Prints what slack would be kept, changes nothing."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,11 +14,14 @@ from slack.cli.inputs.flags import (
     PlaceholderNamespace,
     PolicyFiles,
     PricesFile,
+    Selector,
     SnapshotFile,
     TransientTaints,
 )
 from slack.cli.inputs.kubectl_flags import with_kubectl_flags
+from slack.cli.inputs.policy_labels import policies_with
 from slack.cli.terminal.formats import TABLE, FileFormat, ListedRows, Output, OutputKind, print_document, wide_columns
+from slack.cli.terminal.problems import UserError
 from slack.kube.access import ClusterAccess
 from slack.process.exit_codes import INFEASIBLE
 
@@ -33,6 +37,7 @@ def plan(
     filename: PolicyFiles = None,
     snapshot: SnapshotFile = None,
     output: Annotated[Output, _LISTED] = TABLE,
+    selector: Selector = "",
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
@@ -44,7 +49,8 @@ def plan(
 
     Policies come from -f; without it from the cluster or from the SlackPolicy items of the snapshot. Without any it
     shows what the built-in policy would keep, as an operator does with --built-in-policy. Exit code 0: feasible; 3:
-    some policy cannot be fulfilled; 2: bad input.
+    some policy cannot be fulfilled; 2: bad input. -l chooses policies of a cluster by their labels; they are planned
+    together with the others.
 
     [bold]Examples[/bold]
 
@@ -59,10 +65,14 @@ def plan(
         resource-slack plan --context prod --extra-capacity-min-rate 0.2 --prices prices.yaml
     """
     default_rate = rate(extra_capacity_min_rate)
+    if selector and (filename or snapshot is not None):
+        raise UserError("--selector: it chooses policies of a cluster; leave out --filename and --snapshot")
     inputs = gather(
         filename or [], snapshot, access, at, placeholder_namespace, prices, transient_taints=transient_taints
     )
     result = inputs.plan(default_rate)
+    if selector:
+        result = _keep_policies(result, policies_with(access, selector))
     if prices is not None:
         from slack.planner.domain.costs import fits_no_node
 
@@ -71,6 +81,11 @@ def plan(
     _print(inputs, result, output, default_rate, placeholder_namespace)
     if not all(item.feasible for item in result.items):
         raise typer.Exit(INFEASIBLE)
+
+
+def _keep_policies(result: "Plan", names: frozenset[str]) -> "Plan":
+    """Return the plan with these policies only."""
+    return replace(result, items=tuple(item for item in result.items if item.policy in names))
 
 
 def _print(inputs: "Inputs", result: "Plan", output: Output, default_rate: float, namespace: str) -> None:

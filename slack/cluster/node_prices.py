@@ -1,4 +1,4 @@
-"""What nodes cost an hour: by labels, by instance type, or by their cpu and memory. No cluster knows its prices.
+"""What nodes cost per hour: by labels, by instance type, or by their cpu and memory. No cluster knows its prices.
 
 One way of giving prices for all: the operator's `--prices` (the chart's `prices`), and files for `plan`, `tune` and
 `simulate`. Values only, checked here with the path of what is wrong.

@@ -108,17 +108,17 @@ class StatusCut(StatusPart):
 class StatusObjective(StatusPart):
     """Why this much is kept, where the policy has an objective."""
 
-    instant_start: Annotated[str | None, text_field("The share of pods that are to start at once.", 32)] = None
+    instant_start: Annotated[str | None, text_field("The share of pods that must start without waiting for a node.", 32)] = None
     reached: Annotated[str | None, text_field("The share of the last 24 hours.", 32)] = None
     started: Annotated[int | None, count_field("Pods of the last 24 hours that slack could help.")] = None
-    late: Annotated[int | None, count_field("Those of them that did not start at once.")] = None
+    late: Annotated[int | None, count_field("Those of them that waited for a node.")] = None
     quantile: Annotated[
         str | None, text_field("The share of what comes within the window that the amount is enough for.", 32)
     ] = None
     window: Annotated[str | None, text_field("From the need for a node until pods run there, measured.", 32)] = None
     pattern: Annotated[str | None, text_field("What explains when pods come.", 64)] = None
     price_per_hour: Annotated[
-        str | None, text_field("What the amount costs an hour, by the policy's or the operator's prices.", 32)
+        str | None, text_field("What the amount costs per hour, by the policy's or the operator's prices.", 32)
     ] = None
     why: Annotated[str | None, text_field("All of it in a sentence.")] = None
 
@@ -307,7 +307,7 @@ class SlackPolicyStatus(StatusPart):
     burst: Annotated[int | None, count_field("Placeholders that one burst can displace before pods wait.")] = None
     sustained: Annotated[str | None, text_field("Displacements a minute that refilling keeps up with.", 32)] = None
     instant_start: Annotated[
-        str | None, text_field("Share of real pods bound within 2 s in the hour before the last start.", 32)
+        str | None, text_field("Instant starts: share of real pods bound within 2 s, in the hour before the last start.", 32)
     ] = None
     time_to_ready: StatusTimeToReady | None = None
     conditions: Annotated[

@@ -7,7 +7,7 @@ from typing import Any
 
 from slack.cluster.labels import API_VERSION
 
-AT_ONCE_SECONDS = 2.0
+INSTANT_SECONDS = 2.0
 """As the operator counts it in `status`."""
 
 
@@ -49,9 +49,9 @@ class LoadTestReport:
         return len(self.waits_seconds)
 
     @property
-    def at_once(self) -> int:
+    def instant(self) -> int:
         """How many had a node within two seconds."""
-        late = sum(wait > AT_ONCE_SECONDS for wait in self.waits_seconds)
+        late = sum(wait > INSTANT_SECONDS for wait in self.waits_seconds)
         return max(0, self.pods - max(late, self.unbound))
 
     @property
@@ -99,7 +99,7 @@ def document(report: LoadTestReport, notes: Sequence[str] = ()) -> dict[str, Any
         "kind": "Load",
         "pods": report.pods,
         "unbound": report.unbound,
-        "at_once": report.at_once,
+        "instant": report.instant,
         "p50_seconds": _round(report.percentile_seconds(50)),
         "p99_seconds": _round(report.percentile_seconds(99)),
         "ready": len(report.ready_seconds),

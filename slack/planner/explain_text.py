@@ -34,7 +34,7 @@ def lines(found: WorkloadExplanation, whys: Mapping[str, str] = MappingProxyType
     if not found.rooms:
         text.append("  no room is kept for it")
     elif found.ready:
-        text.append("  its next pod starts there at once")
+        text.append("  its next pod starts there without waiting")
     elif not any(room.bound or room.pending for room in found.rooms):
         text.append("  none of it stands yet; the operator would make it")
     if found.unknown and not found.warnings:

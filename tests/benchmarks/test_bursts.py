@@ -91,7 +91,7 @@ def test_times_are_judged_for_each_size_of_placeholders_and_the_rest_by_the_wors
         Case(100, Owner.DEPLOYMENT, Kind.WAY, 4): [seen([0.2] * 100, made_way=28, in_vain=3)],
     }
     assert verdicts(found) == {
-        "at once, of 100 pods": True,
+        "instant starts, of 100 pods": True,
         "p99 of 100 pods, of free capacity, making way of 1": True,
         "p99 of 100 pods, of free capacity, making way of 4": False,
         "gone in vain for 100 pods": False,

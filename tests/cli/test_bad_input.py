@@ -282,6 +282,8 @@ def test_a_number_that_no_field_holds_is_named_with_its_field(
         ),
         (["tune", "--from-cluster", "--scenario-only", "s.json", "-o", "json"], "--output: --scenario-only writes"),
         (["migrate", "-f", "m.yaml", "-n", "shop"], "--namespace: belongs to a cluster"),
+        (["migrate", "-f", "m.yaml", "-l", "app=spare"], "--selector: belongs to a cluster"),
+        (["plan", "-f", "p.yaml", "-l", "team=web"], "--selector: it chooses policies of a cluster"),
         (["audit", "--no-names", "--kubelet-pods", "pods.json"], "--kubelet-pods: gives the names that --no-names"),
         (["audit", "--no-names", "--context", "prod"], "no cluster is asked with --no-names"),
         (["audit", "--kubelet-pods", "pods.json", "--kubeconfig", "k"], "no cluster is asked with --kubelet-pods"),

@@ -107,6 +107,33 @@ def test_rows_are_chosen_by_labels_and_printed_as_kubectl_prints_them(run: Run, 
     assert api.last("list").query["labelSelector"] == "team=video"
 
 
+@pytest.fixture
+def policies(api: FakeApi) -> FakeApi:
+    for name in ("batch", "web"):
+        path = f"/apis/resource-slack.io/v1alpha1/slackpolicies/{name}"
+        api.put(path, kind="SlackPolicy", spec={}, metadata={"labels": {"team": name}})
+    api.selects = True
+    api.put("/api/v1/nodes/n1", status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}})
+    return api
+
+
+def test_a_plan_shows_the_policies_with_the_labels(run: Run, policies: FakeApi, config: Path) -> None:
+    def planned(*words: str) -> str:
+        return run("plan", "--kubeconfig", config, "-o", "jsonpath={.items[*].policy}", *words).stdout
+
+    assert planned() == "batch web\n"
+    assert planned("-l", "team=web") == "web\n"
+    nobody = run("plan", "--kubeconfig", config, "-l", "team=none")
+    assert (nobody.code, nobody.stderr) == (2, "error: --selector: no SlackPolicy has the labels team=none\n")
+
+
+def test_what_is_migrated_is_chosen_by_labels_and_what_explains_it_is_not(run: Run, api: FakeApi, config: Path) -> None:
+    run("migrate", "-l", "app=spare", "--kubeconfig", config)
+    asked = {seen.path.rpartition("/")[2]: seen.query.get("labelSelector") for seen in api.seen}
+    assert {asked[kind] for kind in ("deployments", "statefulsets", "jobs", "capacitybuffers")} == {"app=spare"}
+    assert {asked[kind] for kind in ("configmaps", "horizontalpodautoscalers", "priorityclasses")} == {None}
+
+
 @run_for_each(
     "template", ["jsonpath={.items", "jsonpath=", "custom-columns=NAME", "go-template={{.x}}", "jsonpath={[}"]
 )

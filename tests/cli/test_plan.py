@@ -126,7 +126,7 @@ def test_what_slack_costs_is_told_in_nodes_and_with_prices_in_money(run: Run, cl
     prices = tmp_path / "prices.yaml"
     prices.write_text(PRICES)
     found = run("plan", "--snapshot", cluster, "--prices", prices)
-    assert " EUR an hour, " in found.stdout
+    assert " EUR per hour, " in found.stdout
     (item,) = json.loads(run("plan", "--snapshot", cluster, "--prices", prices, "-o", "json").stdout)["items"]
     assert item["cost"]["currency"] == "EUR"
     assert item["cost"]["per_month"] == pytest.approx(730 * item["cost"]["per_hour"])

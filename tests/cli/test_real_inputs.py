@@ -107,7 +107,7 @@ def test_a_pod_that_claims_devices_is_not_promised_a_start(run: Run) -> None:
     asked = ("explain", "-n", "ml", "deploy/infer", "--snapshot", INPUTS / "device-claims.json", *AT)
     text, found = run(*asked), run(*asked, "-o", "json")
     assert (text.code, found.code) == (0, 0), found.stderr
-    assert "starts there at once" not in text.stdout
+    assert "starts there without waiting" not in text.stdout
     assert "starts there is not known: it claims devices (spec.resourceClaims), which are not checked" in " ".join(
         text.stdout.split()
     )

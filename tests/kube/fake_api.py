@@ -64,6 +64,8 @@ class FakeApi:
         self.compacted = 0
         self.watch_list = True
         self.gone_as_status = False
+        self.selects = False
+        """Whether lists follow labelSelector. Most tests leave out labels that do not matter to them."""
         self.seen: list[Seen] = []
         self.scripted: list[tuple[str, Reply]] = []
         self.sockets: set[socket.socket] = set()
@@ -177,6 +179,12 @@ class FakeApi:
         self.changed.notify_all()
 
 
+def _has_labels(item: Json, selector: str) -> bool:
+    """Only key=value, several with commas."""
+    wanted = dict(part.split("=", 1) for part in selector.split(",") if "=" in part)
+    return wanted.items() <= item["metadata"].get("labels", {}).items()
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
@@ -273,6 +281,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, key: Key, query: dict[str, str]) -> tuple[int, Json]:
         items = self._matching(key)
+        if self.api.selects:
+            items = [item for item in items if _has_labels(item, query.get("labelSelector", ""))]
         version, _, offset = query.get("continue", f"{self.api.version}:0").partition(":")
         if int(version) < self.api.compacted:
             return 410, status_body(410, "Expired", "the provided continue parameter is too old")

@@ -62,7 +62,7 @@ def test_a_pod_that_waits_counts_with_the_time_that_it_has_waited() -> None:
     seen = meter()
     seen.pod_seen("2", None, "0/1 nodes are available: insufficient cpu", 102.0)
     report = seen.report(111.0)
-    assert (report.waits_seconds, report.unbound, report.at_once) == ((0.5, 10.0), 1, 1)
+    assert (report.waits_seconds, report.unbound, report.instant) == ((0.5, 10.0), 1, 1)
     assert report.waits_for == "0/1 nodes are available: insufficient cpu"
     assert (report.percentile_seconds(50), report.percentile_seconds(99)) == (0.5, 10.0)
 
@@ -143,15 +143,15 @@ def test_the_end_of_the_load_is_marked() -> None:
 
 def test_of_no_pods_there_are_no_figures() -> None:
     shown = document(LoadMeter(0.0).report(1.0))
-    assert (shown["pods"], shown["p50_seconds"], shown["at_once"]) == (0, None, 0)
+    assert (shown["pods"], shown["p50_seconds"], shown["instant"]) == (0, None, 0)
 
 
 @pytest.mark.parametrize("at", [2.0, 2.01])
-def test_two_seconds_are_at_once(at: float) -> None:
+def test_two_seconds_are_an_instant_start(at: float) -> None:
     seen = LoadMeter(0.0)
     seen.pod_seen("1", None, "", 0.0)
     seen.pod_seen("1", "a", "", at)
-    assert seen.report(9.0).at_once == (at <= 2.0)
+    assert seen.report(9.0).instant == (at <= 2.0)
 
 
 def test_a_load_is_left_over_when_its_deadline_has_passed_and_one_without_a_deadline_never_is() -> None:

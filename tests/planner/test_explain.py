@@ -149,7 +149,7 @@ def test_a_bound_placeholder_makes_it_ready_only_if_all_that_decides_was_checked
     assert len(found.unknown) == len(said)
     assert all(unknown.startswith(text) for unknown, text in zip(found.unknown, said, strict=True))
     text = "\n".join(lines(found))
-    assert ("its next pod starts there at once" in text) == (not said)
+    assert ("its next pod starts there without waiting" in text) == (not said)
     assert all(f"{part}" in text.partition("whether its next pod starts there is not known: ")[2] for part in said)
 
 

@@ -42,7 +42,7 @@ def test_room_that_stands_is_where_the_next_pod_starts() -> None:
         "shop/deploy/api: 3 pods, 500m cpu, 1Gi memory each",
         "  policy web makes room for it:",
         "    2 x 9f3c2a (cover), 500m cpu, 1Gi memory each; 1 on n0; 1 pending",
-        "  its next pod starts there at once",
+        "  its next pod starts there without waiting",
     ]
 
 
@@ -54,7 +54,7 @@ def test_room_that_is_only_planned_is_said_to_be() -> None:
 def test_a_warning_keeps_the_promise_back() -> None:
     found = lines(explanation(room(bound=1), warnings=("its preemptionPolicy is Never",)))
     assert found[-1] == "  but its preemptionPolicy is Never"
-    assert "  its next pod starts there at once" not in found
+    assert "  its next pod starts there without waiting" not in found
 
 
 def test_what_is_not_checked_is_said_in_place_of_the_promise() -> None:

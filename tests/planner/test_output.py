@@ -84,7 +84,7 @@ def test_the_document_is_what_the_design_says() -> None:
                     "per_month": 547.5,
                     "node_per_hour": 0.5,
                     "unpriced_nodes": 0,
-                    "text": "0.75 EUR an hour, 548 EUR a month (1.5 nodes)",
+                    "text": "0.75 EUR per hour, 548 EUR per month (1.5 nodes)",
                 },
                 "reserved_cost": {
                     "node_hours_per_hour": 0.5,

@@ -1,4 +1,4 @@
-"""The Grafana dashboards, one per component. The operator's: is my slack there, do pods start at once, what it costs.
+"""The Grafana dashboards, one per component. The operator's: is slack there, do pods start without waiting, its cost.
 
 Those of the companions have the panels of `tools.monitoring.audit`, `.scoring`, `.throttler` and `.demand`. Each links
 to the others. Queries read metrics themselves, so that a dashboard works where the recording rules are not loaded.
@@ -63,13 +63,13 @@ def _overview() -> PanelRow:
         (
             _stat(
                 "Policies ready",
-                "Share of the chosen policies that are acted upon; what is not, somebody must mend.",
+                "Share of the chosen policies that are acted upon; what is not, somebody must fix.",
                 f"avg({_max('slack_policy_condition', chosen=_ready())})",
                 "percentunit",
                 ((None, "red"), (1, "green")),
             ),
             _stat(
-                "Started at once",
+                "Instant starts",
                 f"Share of the last hour's real pods that were bound within {INSTANT_SECONDS} seconds of creation.",
                 instant_ratio("1h", _CHOSEN, SOURCE),
                 "percentunit",
@@ -114,7 +114,7 @@ def _ready() -> str:
 
 def _starts() -> PanelRow:
     return PanelRow(
-        "Do pods start at once?",
+        "Do pods start without waiting for a node?",
         (
             Panel(
                 f"Bound within {INSTANT_SECONDS} seconds",
@@ -274,14 +274,14 @@ def _costs() -> PanelRow:
         "What it costs",
         (
             Panel(
-                "Cost an hour",
+                "Cost per hour",
                 "Of the placeholders that are on nodes, by the operator's --prices; empty without.",
                 (Query(money, "{{policy}} {{currency}}"),),
                 "short",
                 stacked=True,
             ),
             Panel(
-                "Cost a month",
+                "Cost per month",
                 "The same for 730 hours; in node hours where there are no prices.",
                 (
                     Query(f"{money} * {_HOURS_PER_MONTH}", "{{policy}} {{currency}}"),
@@ -486,7 +486,7 @@ def _with_places(expression: str) -> str:
 DASHBOARDS: Mapping[str, DashboardPlan] = {
     "operator": DashboardPlan(
         "resource-slack",
-        "Placeholders that reserve capacity for new pods: is the capacity there, do pods start at once.",
+        "Placeholders that reserve capacity for new pods: is the capacity there, do pods start without waiting.",
         _slack_rows,
         {
             **_places("slack_plan_interval_seconds"),

@@ -86,7 +86,7 @@ class Load(Record):
     kind: Literal["Load"]
     pods: int
     unbound: int
-    at_once: int
+    instant: int
     p50_seconds: float | None
     p99_seconds: float | None
     ready: int

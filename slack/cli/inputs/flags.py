@@ -31,7 +31,7 @@ PricesFile = Annotated[
     Path | None,
     typer.Option(
         "--prices",
-        help="What nodes cost an hour, by instance type or label: YAML or JSON, as the chart's `prices`. - is stdin.",
+        help="What nodes cost per hour, by instance type or label: YAML or JSON, as the chart's `prices`. - is stdin.",
         metavar="FILE",
     ),
 ]

@@ -7,7 +7,7 @@ from slack.cli.load.run import NODES, PLACEHOLDERS_SEEN, Finished, LoadRequest
 from slack.cli.terminal.counts import count_text
 from slack.cli.terminal.formats import Output, print_document
 from slack.loadtest.chart import chart
-from slack.loadtest.report import AT_ONCE_SECONDS, LoadTestReport, document
+from slack.loadtest.report import INSTANT_SECONDS, LoadTestReport, document
 
 _WIDE_COLUMNS, _COLUMNS = 120, 76
 
@@ -44,8 +44,8 @@ def lines(finished: Finished, columns: int) -> list[str]:
     bound = f"{report.pods - report.unbound} of {count_text(report.pods, 'pod')} got a node"
     found = [
         f"pods      {bound}",
-        f"at once   {report.at_once} of {report.pods} within {AT_ONCE_SECONDS:g} s "
-        f"({report.at_once / report.pods * 100:.1f} %)",
+        f"instant   {report.instant} of {report.pods} within {INSTANT_SECONDS:g} s "
+        f"({report.instant / report.pods * 100:.1f} %)",
         f"to bind   p50 {p50:.2f} s, p99 {p99:.2f} s, at most {report.waits_seconds[-1]:.2f} s",
     ]
     if report.ready_seconds:

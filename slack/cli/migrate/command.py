@@ -13,7 +13,7 @@ import typer
 from slack.cli.inputs.api_server import api_server, chosen_namespace
 from slack.cli.inputs.files import name_of
 from slack.cli.inputs.flag_values import refuse_given
-from slack.cli.inputs.flags import AllNamespaces, namespace_option
+from slack.cli.inputs.flags import AllNamespaces, Selector, namespace_option
 from slack.cli.inputs.kubectl_flags import with_kubectl_flags
 from slack.cli.terminal.formats import FileFormat
 from slack.cli.terminal.problems import UserError
@@ -36,6 +36,8 @@ _KINDS = {
     }.items()
     for name in names.split()
 }
+_KEEPERS = frozenset(_KINDS.values())
+"""What can keep room, and is chosen by labels."""
 _UNSURE_SHOWN = 3
 _SUPPORTING = (
     ("apps/v1", "Deployment", "deployments"),
@@ -78,6 +80,7 @@ def migrate(
     filename: _Filename = None,
     namespace: _Namespace = None,
     all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
     node_cpu: _NodeCpu = None,
     output: _Output = FileFormat.YAML,
     access: ClusterAccess = ClusterAccess(),
@@ -105,13 +108,13 @@ def migrate(
         raise UserError("--filename: give either manifests or a cluster (--kubeconfig, --context), not both")
     if filename:
         refuse_given(
-            ctx, ("namespace", "all_namespaces"), "belongs to a cluster; manifests say their namespaces themselves"
+            ctx, ("namespace", "all_namespaces", "selector"), "belongs to a cluster; manifests are taken as they are"
         )
         manifests, source = list(_from_files(filename)), ", ".join(name_of(path) for path in filename)
         chosen = None if target is None else _find_named(manifests, target, f"in {source}")
     else:
         inside = chosen_namespace(namespace, access, everywhere=all_namespaces)
-        manifests, chosen = _from_api(target, inside, access)
+        manifests, chosen = _from_api(target, inside, selector, access)
         source = "the cluster" if inside is None else f"namespace {inside}"
     rooms = policies.rooms_in(manifests, node_cpu_millis, chosen)
     unsure = [] if chosen is not None else policies.pause_pods_of_usual_priority(manifests)
@@ -190,11 +193,13 @@ def _objects(document: Any, where: str) -> Iterator[Json]:
     yield document
 
 
-def _from_api(target: str | None, namespace: str | None, access: ClusterAccess) -> tuple[list[Json], Json | None]:
+def _from_api(
+    target: str | None, namespace: str | None, selector: str, access: ClusterAccess
+) -> tuple[list[Json], Json | None]:
     if target is not None:
         _kind_and_name(target)
     with api_server(access) as connection:
-        manifests = _read(connection, namespace)
+        manifests = _read(connection, namespace, selector)
     where = "in the cluster" if namespace is None else f"in namespace {namespace}; name another with -n"
     return manifests, None if target is None else _find_named(manifests, target, where)
 
@@ -225,28 +230,31 @@ def _hint_to_name(unsure: Sequence[str]) -> str:
     return f": the pods of {named} run pause, but have the priority of other pods; if they keep capacity, add KIND/NAME"
 
 
-def _read(connection: "Connection", namespace: str | None) -> list[Json]:
-    """Read what may keep room in a namespace, or in all, and what explains it."""
+def _read(connection: "Connection", namespace: str | None, selector: str) -> list[Json]:
+    """Read what may keep room in a namespace, or in all, and what explains it. Labels choose only what keeps room."""
     from slack.migration.capacity_buffers import GROUP, KIND
 
     manifests: list[Json] = []
     for api_version, kind, plural in _SUPPORTING:
-        manifests += _list(connection, api_version, kind, plural, namespace)
+        labels = selector if kind in _KEEPERS else ""
+        manifests += _list(connection, api_version, kind, plural, namespace, labels)
     manifests += _list(connection, "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", None)
     buffers: list[Json] = []
     for version in ("v1beta1", "v1alpha1"):  # what is served differs by autoscaler and age
-        buffers = buffers or _list(connection, f"{GROUP}/{version}", KIND, "capacitybuffers", namespace)
+        buffers = buffers or _list(connection, f"{GROUP}/{version}", KIND, "capacitybuffers", namespace, selector)
     return manifests + buffers
 
 
-def _list(connection: "Connection", api_version: str, kind: str, plural: str, namespace: str | None) -> list[Json]:
+def _list(
+    connection: "Connection", api_version: str, kind: str, plural: str, namespace: str | None, selector: str = ""
+) -> list[Json]:
     """List one kind; what may not be read or is not served is left, but for Deployments."""
     from slack.cli.inputs.objects import items
     from slack.kube.errors import ApiError
     from slack.kube.paths import resource_path
 
     try:
-        found = items(connection, resource_path(api_version, plural, namespace=namespace))
+        found = items(connection, resource_path(api_version, plural, namespace=namespace), selector)
     except ApiError as error:
         if kind == "Deployment" or error.status not in (403, 404):
             raise

@@ -20,21 +20,25 @@ def print_curve(points: "Sequence[CurvePoint]", scenario: str, currency: str, in
     counts = [sum(result.pods for result in point.results) / runs for point in points]
     least, most = min(counts), max(counts)
     pods = number(most) if least == most else f"{number(least)} to {number(most)}"
-    each = f"{runs} seeds a rate" if runs > 1 else "1 seed a rate (--seeds 5 gives an interval)"
+    each = f"{runs} seeds per rate" if runs > 1 else "1 seed per rate (--seeds 5 gives an interval)"
     say(out, f"{scenario}: {pods} {'pod' if pods == '1' else 'pods'}; {each}", "bold")
     _print_curve_table(out, points, lambda _: "")
     cost = cost_text(currency)
-    say(out, f"  AT ONCE: bound within {instant_seconds:g} s. COST {cost}. UNUSED: paid, not requested.", "dim")
+    say(
+        out,
+        f"  INSTANT: share of pods bound within {instant_seconds:g} s. COST {cost}. UNUSED: paid, not requested.",
+        "dim",
+    )
 
 
 def _print_curve_table(out: Console, points: "Sequence[CurvePoint]", mark: "Callable[[CurvePoint], str]") -> None:
     rates = [f"  {point.rate:g} {mark(point)}".rstrip() for point in points]
     columns = [
-        ["AT ONCE", *(percent(point.instant_start_ratio) for point in points)],
+        ["INSTANT", *(percent(point.instant_start_ratio) for point in points)],
         ["95 % INTERVAL", *(map(interval_text, points))],
         ["P99", *(seconds(point.p99_seconds) for point in points)],
         ["NODES", *(f"{point.nodes:.1f}" for point in points)],
-        ["COST A MONTH", *(f"{point.cost_per_month:.2f}" for point in points)],
+        ["COST PER MONTH", *(f"{point.cost_per_month:.2f}" for point in points)],
         ["UNUSED", *(percent(point.waste) for point in points)],
     ]
     print_stacked(out, [["  RATE", *rates]], columns)
@@ -45,7 +49,7 @@ def print_tuned(tuned: "Tuned", currency: str) -> None:
     out = stacking_console()
     say(out, f"Instant start of {percent(tuned.goal)} wanted; {_runs_of(tuned)}", "bold")
     _print_curve_table(out, tuned.curve, lambda point: "(chosen)" if point is tuned.chosen else "")
-    say(out, f"  COST A MONTH {cost_text(currency)}.", "dim")
+    say(out, f"  COST PER MONTH {cost_text(currency)}.", "dim")
     if tuned.given_up:
         rates = ", ".join(f"{rate:g}" for rate in tuned.given_up)
         say(out, f"  Given up before their end, as they cannot reach it: {rates}.", "dim")
@@ -60,18 +64,18 @@ def print_tuned(tuned: "Tuned", currency: str) -> None:
             "yellow",
         )
         return
-    reached = f"Rate {chosen.rate:g}: {percent(chosen.instant_start_ratio)} of pods start at once"
-    late = f"{number(chosen.late_per_day)} pods a day are late and all wait {hours_text(chosen.waited_hours_per_day)}"
+    reached = f"Rate {chosen.rate:g}: {percent(chosen.instant_start_ratio)} of pods start without waiting"
+    late = f"{number(chosen.late_per_day)} pods per day are late and all wait {hours_text(chosen.waited_hours_per_day)}"
     if chosen is without:
         why = no_slack_needed(tuned) or "it is the least rate that was tried"
         say(out, f"{reached} ({interval_text(chosen)}): {why}.")
-        say(out, f"It costs {chosen.cost_per_month:.2f}{unit} a month.")
+        say(out, f"It costs {chosen.cost_per_month:.2f}{unit} per month.")
         say(out, f"{late}.")
     else:
         instead = f"instead of {percent(without.instant_start_ratio)} at rate {without.rate:g}"
         more = chosen.cost_per_month - without.cost_per_month
         say(out, f"{reached} ({interval_text(chosen)}), {instead}.")
-        say(out, f"It costs {chosen.cost_per_month:.2f}{unit} a month, {more:.2f}{unit} more.")
+        say(out, f"It costs {chosen.cost_per_month:.2f}{unit} per month, {more:.2f}{unit} more.")
         waited = f"{number(without.late_per_day)} and {hours_text(without.waited_hours_per_day)}"
         say(out, f"{late}, instead of {waited}.")
     said = caution(tuned)
@@ -82,8 +86,8 @@ def print_tuned(tuned: "Tuned", currency: str) -> None:
 def _runs_of(tuned: "Tuned") -> str:
     most, least = len(tuned.seeds), min(len(point.results) for point in tuned.curve)
     if most == least:
-        return f"{most} runs a rate" if most > 1 else "1 run a rate"
-    return f"1 run a rate, {most} where it is decided"
+        return f"{most} runs per rate" if most > 1 else "1 run per rate"
+    return f"1 run per rate, {most} where it is decided"
 
 
 def no_slack_needed(tuned: "Tuned") -> str | None:
@@ -98,7 +102,7 @@ def caution(tuned: "Tuned") -> str | None:
     if tuned.chosen is None:
         return None
     if len(tuned.seeds) < 2:
-        return "One run a rate: how far chance goes is not known; give --seeds 5 or more."
+        return "One run per rate: the confidence interval is unknown. Use --seeds 5 or more."
     if not tuned.unsure:
         return None
     surer = tuned.surer

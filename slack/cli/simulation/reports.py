@@ -20,9 +20,9 @@ _WIDE = 110
 """Columns of a terminal from which on the less important ones are shown too."""
 
 
-def at_once(starts: "StartFigures") -> str:
-    """Return the share of pods that started at once; of no pods there is none."""
-    found = starts.at_once
+def instant_share(starts: "StartFigures") -> str:
+    """Return the share of instant starts; of no pods there is none."""
+    found = starts.instant_starts
     return percent(found.mean) if found is not None else "no pods"
 
 
@@ -30,8 +30,8 @@ def _wait(of: "Callable[[WorkloadResult], float]") -> "Callable[[Repeated], str]
     return lambda runs: seconds(runs.total.mean(of)) if runs.total.pods else "-"
 
 
-def _at_once_interval(runs: "Repeated") -> str:
-    found = runs.total.at_once
+def _instant_interval(runs: "Repeated") -> str:
+    found = runs.total.instant_starts
     return percents(found.low, found.high) if found is not None else "-"
 
 
@@ -59,8 +59,8 @@ class _Column(NamedTuple):
 
 
 _COLUMNS = (
-    _Column("AT ONCE", lambda runs: at_once(runs.total)),
-    _Column("95 % INTERVAL", _at_once_interval, several=True),
+    _Column("INSTANT", lambda runs: instant_share(runs.total)),
+    _Column("95 % INTERVAL", _instant_interval, several=True),
     _Column("P50", _wait(lambda workload: workload.p50_seconds), wide=True),
     _Column("P95", _wait(lambda workload: workload.p95_seconds), spared=True),
     _Column("P99", _wait(lambda workload: workload.p99_seconds)),
@@ -110,8 +110,8 @@ def print_runs(lines: "Sequence[ComparedVariant]", currency: str, instant_second
 def _legend(currency: str, instant_seconds: float, *, wide: bool) -> list[str]:
     cost = cost_text(currency)
     first = (
-        f"AT ONCE: bound within {instant_seconds:g} s. WAITED: all pods together. COST {cost}. UNUSED: paid, not "
-        f"requested."
+        f"INSTANT: share of pods bound within {instant_seconds:g} s. WAITED: all pods together. COST {cost}. UNUSED: "
+        f"paid, not requested."
     )
     second = (
         "UP/DOWN: nodes requested/removed. CHURN: placeholders created/displaced by pods/drained with their node/"
@@ -142,7 +142,7 @@ def _churn(out: Console, lines: "Sequence[ComparedVariant]") -> None:
         most = max(hours, key=lambda hour: hour.created)
         texts.append(f"{line.label} {_slash_list(sums)}, at most {_slash_list(_figures(most))}")
     if texts:
-        say(out, f"  Churn an hour, created/displaced/drained/other: {'; '.join(texts)}.", "dim")
+        say(out, f"  Churn per hour, created/displaced/drained/other: {'; '.join(texts)}.", "dim")
     made = [(line.label, line.found.mean(lambda run: run.placeholders_made_way)) for line in lines]
     texts = [f"{label} {number(count)}" for label, count in made if count]
     if texts:
@@ -162,11 +162,11 @@ def _print_recreated(out: Console, lines: "Sequence[ComparedVariant]") -> None:
     """Print how those fared that took the place of evicted and preempted pods, where there are any."""
     texts = []
     for line in lines:
-        share = line.found.total.recreated_at_once
+        share = line.found.total.recreated_instant_starts
         if share is not None:
-            texts.append(f"{line.label} {number(line.found.total.recreated)} ({percent(share.mean)} at once)")
+            texts.append(f"{line.label} {number(line.found.total.recreated)} ({percent(share.mean)} instant)")
     if texts:
-        say(out, f"  Pods recreated after a drain or preemption, not in AT ONCE: {', '.join(texts)}.", "dim")
+        say(out, f"  Pods recreated after a drain or preemption, not in INSTANT: {', '.join(texts)}.", "dim")
 
 
 def _workloads(out: Console, lines: "Sequence[ComparedVariant]") -> None:
@@ -185,7 +185,7 @@ def _workloads(out: Console, lines: "Sequence[ComparedVariant]") -> None:
         [_heading(line.label), *(_workload(workload, counted=not same) for workload in of_line[:_WORKLOADS_SHOWN])]
         for line, of_line in zip(lines, found, strict=True)
     ]
-    out.print(f"\nBy workload: started at once{'' if same else ', of how many'}, p99", style="bold")
+    out.print(f"\nBy workload: instant starts{'' if same else ', of how many'}, p99", style="bold")
     print_stacked(out, stub, columns)
     if len(names) > _WORKLOADS_SHOWN:
         out.print(f"  and {len(names) - _WORKLOADS_SHOWN} more (-o json has them all)")
@@ -201,7 +201,7 @@ def _workload(starts: "StartFigures", *, counted: bool) -> str:
     if not starts.pods:
         return "no pods"
     of = f" of {number(starts.pods)}" if counted else ""
-    return f"{at_once(starts)}{of}, {seconds(starts.mean(lambda workload: workload.p99_seconds))}"
+    return f"{instant_share(starts)}{of}, {seconds(starts.mean(lambda workload: workload.p99_seconds))}"
 
 
 def _heading(label: str) -> str:

@@ -204,8 +204,8 @@ def print_training(training: Training) -> None:
     unit = f" {training.currency}" if training.currency else ""
     share, pods = percent(without.instant_start_ratio), result.total.pods
     out.print(
-        f"{percent(result.instant_start_ratio)} of {count_text(pods, 'pod')} started at once, instead of {share} "
-        f"without slack. It cost {result.cost:.2f}{unit}, {result.cost - without.cost:.2f} more.",
+        f"{percent(result.instant_start_ratio)} of {count_text(pods, 'pod')} started without waiting, instead of "
+        f"{share} without slack. It cost {result.cost:.2f}{unit}, {result.cost - without.cost:.2f} more.",
         soft_wrap=True,
     )
     rate, constant = training.constant.rate, percent(training.constant.instant_start_ratio)

@@ -83,7 +83,7 @@ _ScenarioOnly = Annotated[
         metavar="FILE",
     ),
 ]
-_Seeds = Annotated[int, typer.Option("--seeds", help="Runs a rate.", min=1, max=100)]
+_Seeds = Annotated[int, typer.Option("--seeds", help="Runs per rate.", min=1, max=100)]
 _Step = Annotated[float, typer.Option("--step", help="Rates are multiples of this.", metavar="RATE")]
 _Largest = Annotated[float, typer.Option("--largest", help="No rate above this is tried.", metavar="RATE")]
 _Exact = Annotated[

@@ -144,7 +144,8 @@ def _figures(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
         out.print(f"  displaced {count_text(status.displaced.total, 'placeholder')}{since}")
     if wide:
         out.print(
-            f"  burst     {count_text(status.burst or 0, 'placeholder')} at once, {status.sustained or '?'} for long",
+            f"  burst     {count_text(status.burst or 0, 'placeholder')} in one step, "
+            f"{status.sustained or '?'} for long",
             markup=False,
         )
 
@@ -157,8 +158,8 @@ def _room(status: "SlackPolicyStatus") -> str:
 
 def _starts(out: "Console", status: "SlackPolicyStatus", *, wide: bool) -> None:
     """Print how quickly pods had a node, and how quickly they were Ready."""
-    started = f"{status.instant_start} of real pods had a node within 2 s" if status.instant_start else "none seen yet"
-    out.print(f"  starts    {started}")
+    started = f"{status.instant_start} of real pods were bound within 2 s" if status.instant_start else "none seen yet"
+    out.print(f"  instant   {started}")
     if status.time_to_ready is None:
         return
     out.print(f"  to ready  {status.time_to_ready.text}", markup=False, soft_wrap=True)

@@ -22,7 +22,7 @@ class PlanCost:
 
     @property
     def nodes_per_month(self) -> float:
-        """Node hours a month."""
+        """Node hours per month."""
         return self.nodes * HOURS_PER_MONTH
 
     @property
@@ -37,7 +37,7 @@ class PlanCost:
         return f"cost {in_money(self.node_per_hour * count, self.currency)}"
 
     def __str__(self) -> str:
-        """As it is shown everywhere: `0.48 EUR an hour, 350 EUR a month (1.2 nodes)`."""
+        """As it is shown everywhere: `0.48 EUR per hour, 350 EUR per month (1.2 nodes)`."""
         plural = "" if figure(self.nodes) == "1" else "s"
         nodes = f"{figure(self.nodes)} node{plural}"
         if self.per_hour is None:
@@ -49,9 +49,9 @@ class PlanCost:
 
 
 def in_money(per_hour: float, currency: str) -> str:
-    """Return what something costs: `0.48 EUR an hour, 350 EUR a month`."""
+    """Return what something costs: `0.48 EUR per hour, 350 EUR per month`."""
     unit = f" {currency}" if currency else ""
-    return f"{figure(per_hour)}{unit} an hour, {figure(per_hour * HOURS_PER_MONTH)}{unit} a month"
+    return f"{figure(per_hour)}{unit} per hour, {figure(per_hour * HOURS_PER_MONTH)}{unit} per month"
 
 
 def figure(value: float) -> str:

@@ -7,7 +7,7 @@ its lock.
 
 from collections.abc import Iterable
 
-from slack.cluster.labels import CREATION_BLOCK
+from slack.cluster.labels import CREATION_BLOCK, SUSPENDED_PRIORITY_CLASS
 from slack.cluster.wire import Event
 from slack.planner.model.result import Answer, AutoscalerEvent
 
@@ -54,11 +54,16 @@ def autoscaler_event(event: Event, now: float) -> AutoscalerEvent | None:
             answer = Answer.LIMIT
     elif about.kind == "ReplicaSet":
         name = about.name
-        if reason == "FailedCreate" and "exceeded quota" in message and CREATION_BLOCK not in message:
+        if reason == "FailedCreate" and "exceeded quota" in message and not _is_own_refusal(message):
             answer = Answer.QUOTA
     if answer is None or not name:
         return None
     return AutoscalerEvent(name, answer, message[:MAX_MESSAGE], _moment(event, now))
+
+
+def _is_own_refusal(message: str) -> bool:
+    """Whether the operator stopped the ReplicaSet: while it frees capacity, or by its own quota."""
+    return CREATION_BLOCK in message or SUSPENDED_PRIORITY_CLASS in message
 
 
 def source_of(event: Event) -> str:
@@ -85,8 +90,9 @@ class AutoscalerEvents:
     def observe(self, event: Event, now: float) -> bool:
         """Take one Event; True when it is news."""
         about = event.involved_object
-        if about is not None and about.kind == "ReplicaSet" and event.reason == "FailedCreate":
-            self._refuse(about.name or "", event.message or "", _moment(event, now))
+        text, is_refusal = event.message or "", event.reason == "FailedCreate"
+        if about is not None and about.kind == "ReplicaSet" and is_refusal and not _is_own_refusal(text):
+            self._refuse(about.name or "", text, _moment(event, now))
         if about is not None and about.kind == "Pod" and source_of(event) == CLUSTER_AUTOSCALER_SOURCE:
             self.heard_seconds = max(self.heard_seconds or 0.0, _moment(event, now))
         found = autoscaler_event(event, now)

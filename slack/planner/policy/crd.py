@@ -153,7 +153,7 @@ PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
     column("DESIRED", ".status.summary.desired", "Extra capacity wanted, cpu/memory."),
     column("RESERVED", ".status.summary.reserved", "Extra capacity that is there, cpu/memory."),
     column("PENDING", ".status.pending", "Placeholders that lack capacity: a node is to come.", kind="integer"),
-    column("INSTANT", ".status.instantStart", "Share of real pods that had a node within 2 s."),
+    column("INSTANT", ".status.instantStart", "Instant starts: share of real pods bound within 2 s of their creation."),
     column("TO-READY", ".status.timeToReady.summary", "From creation to Ready: p50 and p99."),
     column(
         "OBSERVED",

@@ -36,7 +36,7 @@ _SCHEMA: Final[Schema] = {
                 "savedAt": TIME | {"description": "When it was written."},
                 "hours": COUNT | {"description": "Hours that were watched."},
                 "started": COUNT | {"description": "Pods that started in these hours."},
-                "late": COUNT | {"description": "Those of them that did not start at once."},
+                "late": COUNT | {"description": "Those of them that waited for a node."},
             },
         },
     },
@@ -54,7 +54,7 @@ def history_crd() -> Schema:
         columns=(
             column("HOURS", ".learnt.hours", "Hours that were watched.", kind="integer"),
             column("STARTED", ".learnt.started", "Pods that started in these hours.", kind="integer"),
-            column("LATE", ".learnt.late", "Those that did not start at once.", kind="integer"),
+            column("LATE", ".learnt.late", "Those that waited for a node.", kind="integer"),
             column("SAVED", ".learnt.savedAt", "When it was written.", kind="date"),
             AGE,
         ),

@@ -370,17 +370,17 @@ class Objective(SpecModel):
     node, hour by hour, and corrected by what was late."""
 
     instant_start: Annotated[float, Field(ge=0.5, le=0.999), NO_TEXT]
-    """The share of pods that are to start at once, such as 0.99. Until enough has been seen to say what that takes (an
-    hour, and 200 pods for 0.99), capacity is kept for the largest burst so far, within floor and ceiling; from 0.98 on
-    for what --extra-capacity-min-rate takes if that is more."""
+    """The share of pods that must start without waiting for a node, such as 0.99: bound within 2 s of their creation.
+    Until enough has been seen to say what that takes (an hour, and 200 pods for 0.99), capacity is kept for the largest
+    burst so far, within floor and ceiling; from 0.98 on for what --extra-capacity-min-rate takes if that is more."""
     prices: dict[ResourceName, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), NO_TEXT]] = Field(
         default_factory=dict
     )
     """What an hour of a core (cpu) and of a GiB (memory) costs, in any currency, such as {cpu: 0.03, memory: 0.004}: no
     cluster knows its prices. They win over the operator's (--prices) for this policy."""
     max_cost_per_hour: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False), NO_TEXT] | None = None
-    """The amount costs no more than this an hour, whatever the objective would take. By prices, or where there are none
-    by the operator's (--prices, the chart's prices), in its currency; where neither knows a price of the policy's nodes
+    """The amount costs no more than this per hour, whatever the objective would take. By prices, or without them by the
+    operator's (--prices, the chart's prices), in its currency; where neither knows a price of the policy's nodes
     the rate holds, and Ready is False with NoPrices."""
 
 
@@ -397,7 +397,8 @@ class PolicySpec(SpecModel):
     extra_capacity: ExtraCapacity = ExtraCapacity()
     """How much room is kept."""
     objective: Objective | None = None
-    """A wanted share of pods that start at once, in place of a rate; extraCapacity.floor and ceiling bound it."""
+    """A wanted share of pods that start without waiting for a node. It replaces a rate; extraCapacity.floor and ceiling
+    bound it."""
     cover: Cover = Cover()
     """Which pods must find the room of one placeholder, so that pushing one out is enough to start them."""
     granularity: Annotated[int, Field(ge=1, le=100), WHOLE] = 5
@@ -427,7 +428,7 @@ class PolicySpec(SpecModel):
     warm: Warm | None = None
     """Pull images on nodes with placeholders before the pods that need them arrive. Without it nothing is pulled."""
     make_way: Switch = True
-    """Delete placeholders for a burst of real pods at once, before the scheduler has to preempt them one by one."""
+    """Delete placeholders for a burst of real pods in one step, before the scheduler has to preempt them one by one."""
     dry_run: Switch = False
     """Work everything out and write it into status, but make, change and delete no placeholder."""
 

@@ -51,7 +51,7 @@ def timeline(runs: Sequence[tuple[str, Result]], picture_format: str) -> bytes:
         _warm_up(axis, run, seconds)
         total = run.total
         started = (
-            f"{total.instant_start_ratio * 100:.1f} % of {total.pods} pods started at once, p99 "
+            f"{total.instant_start_ratio * 100:.1f} % of {total.pods} pods started without waiting, p99 "
             f"{_seconds(total.p99_seconds)}"
             if total.pods
             else "no pods"
@@ -139,7 +139,7 @@ def rate_curve(
         [point.instant_start_ratio * 100 for point in points],
         color=_REQUESTED,
         marker="o",
-        label="started at once",
+        label="instant starts",
     )
     if tuned is not None:
         goal = tuned.goal * 100
@@ -147,7 +147,7 @@ def rate_curve(
         if tuned.chosen is not None:
             axis.axvline(tuned.chosen.rate * 100, color=_CAPACITY, linestyle=":", label=f"rate {tuned.chosen.rate:g}")
     axis.set_xlabel("extra capacity, % of what pods request")
-    axis.set_ylabel("pods started at once, %")
+    axis.set_ylabel("instant starts, % of pods")
     costs = axis.twinx()
     costs.plot(rates, [point.cost_per_month for point in points], color=_SLACK, marker="s", label="cost")
     costs.fill_between(
@@ -158,7 +158,7 @@ def rate_curve(
         alpha=0.2,
         linewidth=0,
     )
-    costs.set_ylabel(f"cost a month, {currency or 'in the currency of the prices'}")
+    costs.set_ylabel(f"cost per month, {currency or 'in the currency of the prices'}")
     costs.set_ylim(bottom=0)
     lines, labels = axis.get_legend_handles_labels()
     more, named = costs.get_legend_handles_labels()

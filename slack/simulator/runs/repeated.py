@@ -39,12 +39,12 @@ class StartFigures:
         return statistics.fmean(run.recreated for run in self.runs)
 
     @property
-    def at_once(self) -> Estimate | None:
+    def instant_starts(self) -> Estimate | None:
         """The instant-start ratio; None when no pod came in any run. A run without pods has no say."""
         return _ratio([(run.instant, run.pods) for run in self.runs])
 
     @property
-    def recreated_at_once(self) -> Estimate | None:
+    def recreated_instant_starts(self) -> Estimate | None:
         """The same of recreated pods."""
         return _ratio([(run.recreated_instant, run.recreated) for run in self.runs])
 
@@ -59,8 +59,8 @@ class StartFigures:
         data |= {name: _mean([getattr(run, name) for run in self.runs]) for name in _ALL}
         data |= {name: _mean([getattr(run, name) for run in started]) for name in _STARTED}
         for name, found in (
-            ("instant_start_ratio", self.at_once),
-            ("recreated_instant_start_ratio", self.recreated_at_once),
+            ("instant_start_ratio", self.instant_starts),
+            ("recreated_instant_start_ratio", self.recreated_instant_starts),
         ):
             data[name] = found.mean if found is not None else None
         return data
@@ -123,14 +123,14 @@ class Repeated:
     def to_dict(self, *, timeline: bool) -> dict[str, Any]:
         """Return means and every run as JSON has them; of one run there is no interval, of no pods no ratio."""
         several = len(self.runs) > 1
-        at_once, cost = self.total.at_once, self.cost
+        started, cost = self.total.instant_starts, self.cost
         return {
             "scenario": self.first.scenario,
             "slack": self.first.slack,
             "seeds": list(self.seeds),
             "measured_seconds": self.first.measured_seconds,
-            "instant_start_ratio": at_once.mean if at_once is not None else None,
-            "instant_start_interval": [at_once.low, at_once.high] if several and at_once is not None else None,
+            "instant_start_ratio": started.mean if started is not None else None,
+            "instant_start_interval": [started.low, started.high] if several and started is not None else None,
             "cost_interval": [cost.low, cost.high] if several else None,
             **{name: _mean([getattr(run, name) for run in self.runs]) for name in _MEANS},
             "total": self.total.to_dict(),

@@ -126,7 +126,7 @@ def finished(**changes: object) -> Finished:
 def test_the_answer_has_figures_a_picture_and_the_schedulers_words() -> None:
     shown = "\n".join(lines(finished(), 60))
     assert "pods      1 of 2 pods got a node" in shown
-    assert "at once   1 of 2 within 2 s (50.0 %)" in shown
+    assert "instant   1 of 2 within 2 s (50.0 %)" in shown
     assert "to bind   p50 0.20 s, p99 8.00 s" in shown
     assert "nodes     1 before, 1 at most: none had to come" in shown
     assert "1 pod got no node, in the scheduler's words: 0/1 nodes are available: 1 Insufficient cpu." in shown
@@ -163,5 +163,5 @@ def test_json_is_for_programs() -> None:
     from slack.loadtest.report import document
 
     shown = json.loads(json.dumps(document(finished().report, notes(finished()))))
-    assert (shown["kind"], shown["pods"], shown["at_once"], shown["p99_seconds"]) == ("Load", 2, 1, 8.0)
+    assert (shown["kind"], shown["pods"], shown["instant"], shown["p99_seconds"]) == ("Load", 2, 1, 8.0)
     assert shown["timeline"][0] == {"seconds": 0.0, "bound": 0, "waiting": 0, "placeholders": 0, "nodes": 1}

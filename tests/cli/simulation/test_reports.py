@@ -38,7 +38,7 @@ def test_nodes_are_counted_both_ways_and_churn_has_four_parts(capsys: pytest.Cap
     text = printed(capsys, line("none", 90))
     assert re.search(r"UP/DOWN +CHURN", text)
     assert "7/0  2/1/5/0" in text
-    assert "Churn an hour, created/displaced/drained/other: none 2/1/0/0, at most 2/1/0/0." in text
+    assert "Churn per hour, created/displaced/drained/other: none 2/1/0/0, at most 2/1/0/0." in text
     assert "recreated" not in text
     assert "made way" not in text
 
@@ -55,13 +55,13 @@ def test_equal_counts_of_pods_have_one_column_others_stand_in_each(capsys: pytes
     assert "shop/deploy/api     90  50.0 %, 60 s  50.0 %, 60 s" in same
     assert "shop/deploy/idle     0       no pods       no pods" in same
     other = printed(capsys, line("none", 90), line("rate=0.1", 80))
-    assert "started at once, of how many, p99" in other
+    assert "instant starts, of how many, p99" in other
     assert "shop/deploy/api   50.0 % of 90, 60 s  50.0 % of 80, 60 s" in other
 
 
 def test_recreated_pods_have_a_line_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, line("none", 90), line("rate=0.1", 90, recreated=4))
-    assert "recreated after a drain or preemption, not in AT ONCE: rate=0.1 4 (50.0 % at once)." in text
+    assert "recreated after a drain or preemption, not in INSTANT: rate=0.1 4 (50.0 % instant)." in text
 
 
 def test_long_labels_take_two_lines_and_no_cell_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +125,7 @@ def test_a_choice_is_cautioned_where_chance_may_miss_the_goal() -> None:
     once = point(0.2, 0.95)
     assert "--exact tells which" in str(caution(Tuned(0.9, (1, 2), (low, once), low)))
     assert caution(Tuned(0.9, (1, 2), (low, high), high)) is None
-    assert "One run a rate" in str(caution(Tuned(0.9, (1,), (point(0.1, 0.95),), point(0.1, 0.95))))
+    assert "One run per rate" in str(caution(Tuned(0.9, (1,), (point(0.1, 0.95),), point(0.1, 0.95))))
     assert caution(Tuned(1.0, (1, 2), (low,), None)) is None
 
 

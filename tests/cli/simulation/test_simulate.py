@@ -203,8 +203,8 @@ def test_a_curve_shows_rate_against_instant_start_and_cost(run: Run, chancy: Pat
     found = run(*args, "--picture", "curve.svg")
     assert (found.code, found.stderr) == (0, "")
     heading = next(line for line in found.stdout.splitlines() if "RATE" in line)
-    assert " ".join(heading.split()) == "RATE AT ONCE 95 % INTERVAL P99 NODES COST A MONTH UNUSED"
-    assert "2 seeds a rate" in found.stdout
+    assert " ".join(heading.split()) == "RATE INSTANT 95 % INTERVAL P99 NODES COST PER MONTH UNUSED"
+    assert "2 seeds per rate" in found.stdout
     assert (tmp_path / "curve.svg").read_text().startswith("<?xml")
     document = json.loads(run(*args, "-o", "json").stdout)
     assert (document["kind"], document["seeds"]) == ("RateCurve", [1, 2])
@@ -319,9 +319,9 @@ def test_tune_prints_the_curve_the_choice_and_its_policy(run: Run, toy: Path, tm
     found = run(*args, "--picture", "curve.svg")
     assert (found.code, found.stderr) == (0, "")
     assert "(chosen)" in found.stdout
-    assert "node hours a month" in found.stdout
-    assert "COST A MONTH in node hours (there are no prices)." in found.stdout
-    assert " pods a day are late and all wait " in found.stdout
+    assert "node hours per month" in found.stdout
+    assert "COST PER MONTH in node hours (there are no prices)." in found.stdout
+    assert " pods per day are late and all wait " in found.stdout
     assert (tmp_path / "curve.svg").read_text().startswith("<?xml")
     policy = parse_policy(yaml.safe_load(run(*args, "-o", "yaml").stdout), source="t")
     assert f"{policy.spec.extra_capacity.min_rate:g}" in next(
@@ -416,7 +416,7 @@ def test_a_recording_teaches_an_objective(run: Run, recorded: Path, tmp_path: Pa
 def test_what_an_objective_has_learnt_is_told(run: Run, recorded: Path) -> None:
     found = run("tune", "--objective", "0.9", "--from-trace", recorded)
     assert found.code == 0, found.stderr
-    assert "pods started at once, instead of" in found.stdout
+    assert "pods started without waiting, instead of" in found.stdout
     assert "A constant rate of that cost (" in found.stdout
     assert "objective:\n    instantStart: 0.9" in found.stdout
 

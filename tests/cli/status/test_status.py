@@ -45,7 +45,7 @@ def test_the_command_tells_people_and_ends_with_the_verdict(api: FakeApi, run: R
     api.put(LEASE, **lease(now=datetime.now(UTC), built_in=True))
     found = run("status", "-o", "wide", "--kubeconfig", tmp_path / "config")
     assert found.code == 3, found.stderr
-    assert "98% of real pods had a node within 2 s" in found.stdout
+    assert "98% of real pods were bound within 2 s" in found.stdout
     assert "-> raise spec.cover.maxShapes" in found.stdout
     assert "db/sts/postgres: excluded by annotation" in found.stdout
     assert "operator  runs; pod-a_1 leads" in found.stdout

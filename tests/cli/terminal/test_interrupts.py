@@ -144,4 +144,4 @@ def test_who_ignores_interrupts_goes_on_ignoring_them(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         out, _ = process.communicate(timeout=90)
     assert process.returncode == 0
-    assert "AT ONCE" in out
+    assert "INSTANT" in out

@@ -106,4 +106,4 @@ def test_status_and_its_cost_and_the_metric_are_one_amount(scene: Scene, capsys:
     assert f"{cost['nodeHoursPerHour']} node{plural}" in now
     if per_hour is not None:
         unit = f" {cost['currency']}" if cost.get("currency") else ""
-        assert now.startswith(f"{cost['perHour']}{unit} an hour, {cost['perMonth']}{unit} a month (")
+        assert now.startswith(f"{cost['perHour']}{unit} per hour, {cost['perMonth']}{unit} per month (")

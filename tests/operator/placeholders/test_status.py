@@ -118,11 +118,11 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
         "perHour": "0.48",
         "perMonth": "350",
         "unpricedNodes": 2,
-        "text": "0.48 EUR an hour, 350 EUR a month (1.2 nodes; 2 nodes of it have no price)",
+        "text": "0.48 EUR per hour, 350 EUR per month (1.2 nodes; 2 nodes of it have no price)",
     }
     more = status_of(replace(plan, cost=PlanCost(2.0, 0.8, "EUR", 0.4)), observed, {}, NOW)["cost"]
     assert more == status["cost"] | {
-        "text": f"{held} now; 0.8 EUR an hour, 584 EUR a month (2 nodes) as planned",
+        "text": f"{held} now; 0.8 EUR per hour, 584 EUR per month (2 nodes) as planned",
     }
     assert status["buffered"] == {"cpu": "4", "memory": "8Gi"}
     assert status["spared"]["text"] == "120 pods of a day would have waited about 110 s each for a node, 3.7 h in all"

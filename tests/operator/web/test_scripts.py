@@ -164,8 +164,8 @@ def test_policies_together_cost_money_where_all_have_prices_else_nodes() -> None
     def total(*costs: dict[str, Any] | None) -> Any:
         return run("money.js", f"totalCost({json.dumps([{'cost': each} for each in costs])})")
 
-    assert total(cost(1.2, 0.48), cost(1, 0.4)) == ["0.88 EUR", "an hour, 642 EUR a month"]
-    assert total(cost(1, 0.5, currency="")) == ["0.5", "an hour, 365 a month"]
+    assert total(cost(1.2, 0.48), cost(1, 0.4)) == ["0.88 EUR", "per hour, 642 EUR per month"]
+    assert total(cost(1, 0.5, currency="")) == ["0.5", "per hour, 365 per month"]
     assert total(cost(1.2, None), cost(1, 0.4), None) == ["2.2", "nodes"]
     assert total(cost(1, 1), cost(1, 1, currency="USD")) == ["2", "nodes"]
     assert total(None) is None
@@ -173,7 +173,7 @@ def test_policies_together_cost_money_where_all_have_prices_else_nodes() -> None
 
 def test_empty_nodes_cost_what_those_of_their_policies_do() -> None:
     policies = json.dumps([{"name": "web", "cost": cost(1, 1, 0.4)}, {"name": "batch", "cost": cost(1, None)}])
-    assert run("money.js", f"nodesCost(new Map([['web', 3]]), {policies})") == "1.2 EUR an hour, 876 EUR a month"
+    assert run("money.js", f"nodesCost(new Map([['web', 3]]), {policies})") == "1.2 EUR per hour, 876 EUR per month"
     mixed = run("money.js", f"nodesCost(new Map([['web', 3], ['batch', 1]]), {policies})")
     assert mixed == "4 nodes"
     assert run("money.js", f"nodesCost(new Map([['', 1]]), {policies})") == "1 node"

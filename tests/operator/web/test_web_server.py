@@ -339,7 +339,7 @@ def test_explain_answers_and_names_the_field_that_is_wrong() -> None:
     with serving(board) as web:
         answer = ask(web, "/api/explain?namespace=shop&workload=deploy/api").json
         assert (answer["found"], answer["ready"]) == (True, True)
-        assert "its next pod starts there at once" in answer["text"]
+        assert "its next pod starts there without waiting" in answer["text"]
         bad = ask(web, "/api/explain?namespace=shop&workload=%3Cscript%3E")
         assert (bad.status, bad.json["error"]) == (400, "workload: write KIND/NAME, such as deploy/api")
         assert ask(web, "/api/explain").status == 400

@@ -41,7 +41,7 @@ def test_with_prices_it_costs_its_share_of_the_nodes() -> None:
     item = planned(*cluster(), prices=BY_TYPE, extraCapacity=FLOOR, cover={"mode": "None"})
     assert item.cost is not None
     assert item.cost.per_hour == pytest.approx(0.4)
-    assert str(item.cost) == "0.4 EUR an hour, 292 EUR a month (1 node)"
+    assert str(item.cost) == "0.4 EUR per hour, 292 EUR per month (1 node)"
     assert item.reserved_cost is not None
     assert item.reserved_cost.per_hour == 0
 
@@ -94,7 +94,7 @@ def test_a_plan_that_doubles_the_cluster_names_the_money() -> None:
     item = planned(*cluster(), prices=BY_TYPE, extraCapacity=size, cover={"mode": "None"})
     said = [found.message for found in item.conditions if found.reason == "MoreThanDoubles"]
     assert said == [
-        "at least 12 nodes would come to the 4 of the cluster, which cost 4.8 EUR an hour, 3504 EUR a month; "
+        "at least 12 nodes would come to the 4 of the cluster, which cost 4.8 EUR per hour, 3504 EUR per month; "
         "spec.extraCapacity.floor is cpu 100, memory 8Gi"
     ]
 
@@ -115,4 +115,4 @@ def test_a_figure_has_three_digits(value: float, text: str) -> None:
 
 def test_nodes_without_a_price_are_counted() -> None:
     assert (PlanCost(1.0).of_nodes(3), str(PlanCost(1.0)), str(PlanCost(1.2))) == (None, "1 node", "1.2 nodes")
-    assert PlanCost(1.0, 0.4, "EUR", 0.4).of_nodes(3) == "cost 1.2 EUR an hour, 876 EUR a month"
+    assert PlanCost(1.0, 0.4, "EUR", 0.4).of_nodes(3) == "cost 1.2 EUR per hour, 876 EUR per month"

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from slack.cluster import wire
+from slack.cluster.labels import CREATION_BLOCK, SUSPENDED_PRIORITY_CLASS
 from slack.planner.model.result import Answer
 from slack.planner.objects.autoscaler_events import AutoscalerEvents, autoscaler_event
 from tests.cases import run_for_each
@@ -61,3 +62,15 @@ def test_the_latest_word_counts_whatever_the_order_and_old_ones_are_forgotten() 
     assert events.about(["rs"], NOW + 3600) == ()
     events.observe(event("TriggeredScaleUp"), NOW)
     assert events.about(["another"], NOW) == ()
+
+
+@run_for_each("own", [SUSPENDED_PRIORITY_CLASS, CREATION_BLOCK])
+def test_what_the_operator_stopped_itself_is_no_refusal_and_hides_none(own: str) -> None:
+    events = AutoscalerEvents()
+    real = event("FailedCreate", "admission webhook said no", kind="ReplicaSet", name="rs")
+    stopped = event("FailedCreate", f"pods is forbidden: exceeded quota: {own}", kind="ReplicaSet", name="rs")
+    assert not events.observe(stopped, NOW)
+    assert events.refusals(["rs"], NOW) == {}
+    events.observe(real, NOW)
+    events.observe(stopped, NOW)
+    assert events.refusals(["rs"], NOW) == {"rs": "admission webhook said no"}

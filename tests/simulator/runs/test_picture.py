@@ -33,7 +33,7 @@ def test_a_rate_curve_is_drawn_also_where_nothing_was_chosen() -> None:
 
 def test_a_curve_without_a_goal_has_no_line_for_one() -> None:
     drawn = rate_curve(curve((0.0, 0.1), (1, 2), Model(0.5)), "svg")
-    assert b"<!-- started at once -->" in drawn
+    assert b"<!-- instant starts -->" in drawn
     assert b"goal" not in drawn
 
 

@@ -34,6 +34,8 @@ from tools.monitoring.rules import GROUPS, RULE_FILE, Alert, AlertSeverity, Reco
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts" / "resource-slack"
 RUNBOOKS = ROOT / "docs" / "runbooks"
+RULE_TESTS = ROOT / "e2e" / "monitoring" / "rules.yaml"
+"""What `promtool test rules` runs in e2e/suites/test_monitoring.py."""
 EVERY_COMPONENT = [word for component in RULE_GROUPS for word in ("--component", component)]
 """Without them alerts on the absence of components are left out."""
 EXPORTED = {
@@ -114,6 +116,14 @@ def test_an_alert_says_what_how_bad_and_where_to_read_on(alert: Alert) -> None:
     used = set(re.findall(r"\$labels\.(\w+)", alert.summary + alert.description))
     kept = {name for group in re.findall(r"by \(([^()]*)\)", alert.expression) for name in re.split(r",\s*", group)}
     assert used <= (kept or {"instance"})
+
+
+def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
+    cases: dict[str, set[bool]] = {}
+    for test in yaml.safe_load(RULE_TESTS.read_text(encoding="utf-8"))["tests"]:
+        for case in test.get("alert_rule_test", ()):
+            cases.setdefault(case["alertname"], set()).add(bool(case["exp_alerts"]))
+    assert cases == {alert.name: {True, False} for alert in ALERTS}
 
 
 def test_rules_and_dashboards_compute_the_same() -> None:

@@ -97,22 +97,22 @@ OBJECTIVE = FAMILIES.declare(
     "gauge",
     ("policy",),
     "",
-    f"Share of pods that are to start at once, where the policy has an objective. {_LEADER_ONLY}",
+    f"Share of pods that must start without waiting for a node, if the policy has an objective. {_LEADER_ONLY}",
 )
 OBJECTIVE_REACHED = FAMILIES.declare(
     "slack_objective_reached_ratio",
     "gauge",
     ("policy",),
     "",
-    "Share of the pods of the last 24 hours that started at once, among those that slack could help; absent while "
-    f"there were none. {_LEADER_ONLY}",
+    "Instant starts of the last 24 hours: the share of pods that slack could help that were bound within 2 s of their "
+    f"creation; absent while there were none. {_LEADER_ONLY}",
 )
 OBJECTIVE_LATE = FAMILIES.declare(
     "slack_objective_late_pods",
     "gauge",
     ("policy",),
     "",
-    f"Pods of the last 24 hours that slack could help and that did not start at once. {_LEADER_ONLY}",
+    f"Pods of the last 24 hours that slack could help and that waited for a node. {_LEADER_ONLY}",
 )
 OBJECTIVE_WINDOW = FAMILIES.declare(
     "slack_objective_window_seconds",
@@ -133,7 +133,7 @@ COST_PER_HOUR = FAMILIES.declare(
     "gauge",
     ("policy", "currency"),
     "",
-    f"What the placeholders that are on nodes cost an hour, by --prices; absent without. {_LEADER_ONLY}",
+    f"What the placeholders that are on nodes cost per hour, by --prices; absent without. {_LEADER_ONLY}",
 )
 COST_NODES = FAMILIES.declare(
     "slack_cost_nodes",
@@ -230,9 +230,10 @@ INSTANT_START = FAMILIES.declare(
     "histogram",
     ("policy", "in_slack"),
     "seconds",
-    "From a real pod's creation to its binding, both as the operator's watch shows them (its delay cancels out); for "
-    "pods found waiting in a list, from creationTimestamp, whole seconds. Time behind scheduling gates does not count, "
-    "nor do pods that no watch showed without a node. in_slack is true where the pod took a placeholder's place. "
+    "From a real pod's creation to its binding; an instant start takes up to 2 s. Both times are as the operator's "
+    "watch shows them (its delay cancels out); for pods found waiting in a list, from creationTimestamp, in seconds. "
+    "Time behind scheduling gates does not count, nor do pods that no watch showed without a node. in_slack is true "
+    "where the pod took a placeholder's place. "
     f"{_LEADER_ONLY}",
     buckets=_INSTANT_BUCKETS,
 )

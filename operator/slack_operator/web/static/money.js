@@ -15,7 +15,7 @@ export function totalCost(policies) {
   const hour = costs.reduce((sum, cost) => sum + (priced ? cost.perHour : cost.nodes), 0);
   const unit = priced ? costs[0].currency : "";
   const month = [figure(hour * HOURS_PER_MONTH), unit].filter(Boolean).join(" ");
-  return priced ? [[figure(hour), unit].filter(Boolean).join(" "), `an hour, ${month} a month`] : [figure(hour), figure(hour) === "1" ? "node" : "nodes"];
+  return priced ? [[figure(hour), unit].filter(Boolean).join(" "), `per hour, ${month} per month`] : [figure(hour), figure(hour) === "1" ? "node" : "nodes"];
 }
 
 /** What whole nodes cost, given how many of each policy; `names` maps to counts. */
@@ -25,7 +25,7 @@ export function nodesCost(counts, policies) {
   if (costs.every((cost) => cost && cost.nodePerHour !== null && cost.currency === costs[0].currency)) {
     const hour = [...counts.values()].reduce((sum, count, index) => sum + count * costs[index].nodePerHour, 0);
     const unit = costs[0].currency ? ` ${costs[0].currency}` : "";
-    return `${figure(hour)}${unit} an hour, ${figure(hour * HOURS_PER_MONTH)}${unit} a month`;
+    return `${figure(hour)}${unit} per hour, ${figure(hour * HOURS_PER_MONTH)}${unit} per month`;
   }
   return `${total.toLocaleString("en")} ${total === 1 ? "node" : "nodes"}`;
 }
