@@ -181,8 +181,9 @@ class FakeApi:
 
 def _has_labels(item: Json, selector: str) -> bool:
     """Only key=value, several with commas."""
-    wanted = dict(part.split("=", 1) for part in selector.split(",") if "=" in part)
-    return wanted.items() <= item["metadata"].get("labels", {}).items()
+    labels: Json = item["metadata"].get("labels", {})
+    wanted = (part.partition("=") for part in selector.split(",") if part)
+    return all(labels.get(key) == value for key, _, value in wanted)
 
 
 class _Server(ThreadingHTTPServer):

@@ -1,4 +1,4 @@
-"""Each kind of pod that the table in docs/how-it-works.md has a row for, and what the table says of it."""
+"""Each kind of pod that the table in docs/details/how-it-works.md has a row for, and what the table says of it."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tests.cluster.build import Json, node, pod
 from tests.planner.scenes import replicas
 
-_PAGE = Path(__file__).parents[2] / "docs/how-it-works.md"
+_PAGE = Path(__file__).parents[2] / "docs/details/how-it-works.md"
 PRIORITY = -10
 _VIRTUAL = {"key": "virtual-kubelet.io/provider", "value": "cloud", "effect": "NoSchedule"}
 NODES = (

@@ -44,7 +44,7 @@ _CONDITIONS = (
     ("`Feasible`", "`True`", "Every wanted shape fits some node of the policy."),
     ("`PinsNodes`", "`False`", "A placeholder keeps its node from being scaled down."),
     ("`LimitReached`", "`False`", "An autoscaler's maximum, a quota or a kubelet refuses placeholders."),
-    ("`AutoscalerIgnoresPlaceholders`", "`False`", "Placeholders wait, and no autoscaler says a word."),
+    ("`AutoscalerIgnoresPlaceholders`", "`False`", "Placeholders wait, and no autoscaler reacts."),
     ("`ViewStale`", "absent or `False`", "The operator does not see the whole cluster, so it plans nothing."),
     ("`OwnershipContested`", "absent or `False`", "Somebody does not leave the operator's objects to it."),
     (

@@ -55,8 +55,8 @@ _Compare = Annotated[
     typer.Option(
         "--compare",
         help="Side by side: none, own, rate=0.1, objective=0.95, cover=Everything, hold=Unbound, static=10x500m/1Gi, "
-        "proportional=1x500m/1Gi/16cores. rate=auto, static=auto and proportional=auto cost what the operator before "
-        "them costs.",
+        "proportional=1x500m/1Gi/16cores. With =auto instead of a size, rate, static and proportional cost as much as "
+        "the operator before them.",
         metavar="LIST",
     ),
 ]
