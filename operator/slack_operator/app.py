@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -16,7 +16,7 @@ from slack.cluster import wire
 from slack.cluster.classes import KNOWN_TAINTS
 from slack.cluster.hold import ReleaseNodes
 from slack.cluster.labels import ANNOTATION_BUILT_IN_POLICY, FIELD_MANAGER, LABEL_MANAGED_BY, MANAGED_BY
-from slack.cluster.node_prices import NO_PRICES
+from slack.cluster.node_prices import NodePrices
 from slack.kube.apply import Writer
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, KubeError
@@ -67,6 +67,7 @@ from slack_operator.placeholders.view.node_claims import watch_of as watch_of_cl
 from slack_operator.placeholders.view.watches import OperatorWatches
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.policy_source import PolicySource
+from slack_operator.runtime.price_source import PriceSource
 from slack_operator.runtime.process import Components, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.scaling.policy_scaler import PolicyScaler
@@ -110,13 +111,16 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     evictor = _burst_evictor(settings, context, view, watches, metrics) if settings.frees_capacity else None
     objectives, unbound = _objectives(settings, context), _unbound(context, view)
     left_loads, autoscalers = _left_loads(context), _autoscalers(settings, context, view)
-    buffers = _buffers(settings, context, view, metrics, unbound, autoscalers, extras)
+    prices = PriceSource(settings.prices, settings.open_cost, context.wake.touch)
+    buffers = _buffers(settings, context, view, metrics, unbound, autoscalers, extras, prices.prices)
     warming = _warming(settings, context, view, extras, metrics)
     looks = (unbound.look, buffers.look, warming.look, *(() if evictor is None else (evictor.take_plan,)))
     forms = _forms(settings, autoscalers, unbound)
     context.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
     act = _executor(settings, context, view, metrics, forms, releasing, extras, looks, watches, buffers)
-    loop = _loop(settings, context, view, watches, desired, metrics, board, objectives, forms, act, warming)
+    loop = _loop(
+        settings, context, view, watches, desired, metrics, board, objectives, forms, act, warming, prices.prices
+    )
     metrics.registry.register(WatchRestarts(watches.restarts))
     writers = (left_loads.look_for_loads, releasing.write_due)
     components = Components(
@@ -142,6 +146,7 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
             warming,
             *(() if evictor is None else (evictor,)),
             *(() if load is None else (load.source,)),
+            *((prices,) if prices.is_asking else ()),
         ),
     )
     return Process(context, components)
@@ -184,8 +189,9 @@ def _loop(
     forms: Forms,
     act: Executor,
     warming: NodeWarming,
+    prices: Callable[[], NodePrices],
 ) -> Loop:
-    may_write, prices = context.leadership.may_write, settings.prices or NO_PRICES
+    may_write = context.leadership.may_write
     planner_settings = PlannerSettings(
         default_rate=settings.extra_capacity_min_rate, built_in_policy=settings.built_in_policy, prices=prices
     )
@@ -385,6 +391,7 @@ def _buffers(
     unbound: UnboundTelling,
     autoscalers: Autoscalers,
     extras: Placeholders,
+    prices: Callable[[], NodePrices],
 ) -> BufferServing:
     may_write = context.leadership.may_write
     view.columns.dates_pods = settings.capacity_buffers is not Serve.OFF
@@ -395,7 +402,7 @@ def _buffers(
         user=settings.placeholder_user,
         extras=extras,
         ceiling=settings.capacity_buffers_ceiling or NO_CEILING,
-        prices=settings.prices or NO_PRICES,
+        prices=prices,
         unbound_scheduler=settings.unbound_scheduler,
         yields_to_markers=settings.release_nodes is ReleaseNodes.MARKER_POD,
     )

@@ -23,6 +23,7 @@ from slack.process.values import (
     host_port,
     is_loopback,
     load_watcher_url,
+    metrics_url,
     number,
     path,
     switch,
@@ -99,6 +100,13 @@ class OperatorSettings(LeadingSettings):
         "and metrics say what slack costs.",
         metavar="JSON",
         chart="prices",
+    )
+    open_cost: str | None = setting(
+        None,
+        metrics_url,
+        "Address of OpenCost's metrics. What nodes cost is read there each hour, if --prices does not say it.",
+        metavar="URL",
+        chart="openCost.url",
     )
     namespace: str = namespace_setting(
         "Namespace of the placeholders and of the lease; the pod's own where it runs in one."
@@ -286,9 +294,12 @@ class OperatorSettings(LeadingSettings):
         if (
             self.capacity_buffers_ceiling is not None
             and self.capacity_buffers_ceiling.per_hour is not None
-            and not self.prices
+            and not (self.prices or self.open_cost)
         ):
-            yield "--capacity-buffers-ceiling: perHour is a price, so it needs --prices; or bound cpu and memory"
+            yield (
+                "--capacity-buffers-ceiling: perHour is a price, so it needs --prices or --open-cost; or bound cpu and "
+                "memory"
+            )
         if self.web and self.web_token_file is None and not is_loopback(host_port(self.web_listen)[0]):
             yield (
                 f"--web-token-file: needed, as --web-listen {self.web_listen} is no loopback address: name a file with "

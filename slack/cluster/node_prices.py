@@ -59,6 +59,19 @@ class NodePrices:
         keys = {key for price in self.labels for key, _ in price.match}
         return frozenset(keys | ({INSTANCE_TYPE} if self.instance_types else set()))
 
+    def completed_by(self, other: "NodePrices") -> "NodePrices":
+        """Return these prices, and of the other ones what these lack."""
+        known = dict(self.instance_types)
+        more = tuple((name, price) for name, price in other.instance_types if name not in known)
+        by_amount = self if self.by_amount else other
+        return NodePrices(
+            self.currency or other.currency,
+            self.instance_types + more,
+            self.labels + other.labels,
+            by_amount.cpu,
+            by_amount.memory,
+        )
+
     def named(self, labels: Mapping[str, str]) -> float | None:
         """Return the price that labels or an instance type give to a node; None where nothing does."""
         for price in self.labels:

@@ -43,8 +43,9 @@ def taint_keys(value: object) -> TaintKeys | None:
 
 
 def prices(value: object) -> NodePrices | None:
-    """Parse prices of nodes: a mapping, or JSON; None where nothing has a price."""
-    return parse_prices(value) or None
+    """Parse prices of nodes: a mapping, or JSON; None where nothing has a price, nor a currency for those of others."""
+    found = parse_prices(value)
+    return found if found or found.currency else None
 
 
 def fields(such_as: str) -> Parse:

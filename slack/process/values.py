@@ -169,6 +169,13 @@ def load_watcher_url(value: object) -> str:
     return str(value).rstrip("/").removesuffix("/watcher")
 
 
+def metrics_url(value: object) -> str:
+    """Parse the address of a page of metrics."""
+    if split_url(value, HTTP_SCHEMES) is None or "@" in str(value):
+        raise ValueError("should be the address of a page of metrics such as http://opencost.opencost:9003/metrics")
+    return str(value)
+
+
 def controller_url(such_as: str) -> Callable[[object], str]:
     """Return what parses the URL that an agent's token goes to: https, or http on loopback."""
 

@@ -77,7 +77,7 @@ class ServingOptions:
     user: int | None = PLACEHOLDER_USER
     extras: Placeholders = NO_EXTRAS
     ceiling: BufferCeiling = NO_CEILING
-    prices: NodePrices = NO_PRICES
+    prices: Callable[[], NodePrices] = lambda: NO_PRICES
     unbound_scheduler: str = UNBOUND_SCHEDULER
     yields_to_markers: bool = False
 
@@ -371,7 +371,7 @@ class BufferServing:
             there = present.get(buffer_set_name(own.namespace, own.metadata.name, own.uid, shape))
             return 0 if there is None else replicas_of(there)
 
-        prices = chunk_prices(seen.snapshot, options.prices) if options.ceiling.per_hour is not None else None
+        prices = chunk_prices(seen.snapshot, options.prices()) if options.ceiling.per_hour is not None else None
         ledger = CeilingLedger(options.ceiling) if prices is None else CeilingLedger(options.ceiling, prices)
         return BufferInputs(
             templates=self.templates.get,

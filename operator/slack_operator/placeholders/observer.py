@@ -39,7 +39,7 @@ class Observer:
         forms: Forms,
         *,
         may_write: Callable[[], bool],
-        prices: NodePrices = NO_PRICES,
+        prices: Callable[[], NodePrices] = lambda: NO_PRICES,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """An observer that has seen nothing yet.
@@ -85,7 +85,7 @@ class Observer:
 
     def _require_labels(self, entries: Sequence[PolicyEntry]) -> None:
         policies = [entry.policy for entry in entries if entry.policy is not None]
-        keys, selectors = node_labels(policies, self._prices), node_selectors(policies)
+        keys, selectors = node_labels(policies, self._prices()), node_selectors(policies)
         self._view.require_labels(keys, selectors)
 
     def _log_left_out(self, left_out: tuple[str, ...]) -> None:

@@ -33,7 +33,7 @@ class PlannerSettings:
     """Of policies that name no rate."""
     built_in_policy: bool = False
     """Plan for the built-in policy while there is no SlackPolicy."""
-    prices: NodePrices = NO_PRICES
+    prices: Callable[[], NodePrices] = lambda: NO_PRICES
 
 
 class PolicyPlanner:
@@ -98,7 +98,7 @@ class PolicyPlanner:
                 default_rate=settings.default_rate,
                 cache=self._cache,
                 objectives=self._objectives.amounts([(s.policy, s.owner) for s in policies], seen.at),
-                prices=settings.prices,
+                prices=settings.prices(),
             )
         self._state = made.state
         items = tuple(
