@@ -180,6 +180,7 @@ def test_the_plain_manifests_are_the_charts(tmp_path: Path) -> None:
         ("operator.serviceAccount.nam=a", "additional properties 'nam' not allowed"),
         ("audit.agent.extraEnv[0].value=a", "'/audit/agent/extraEnv/0': missing property 'name'"),
         ("audit.tls.certManager.duration=90d", "'/audit/tls/certManager/duration': '90d' does not match pattern"),
+        ("openCost.url=opencost:9003", "'/openCost/url': 'opencost:9003' does not match pattern"),
         ("uninstall.waitSeconds=900", "'/uninstall/waitSeconds': maximum: got 900, want 280"),
     ],
 )
@@ -246,6 +247,7 @@ def test_values_that_do_not_go_together_are_refused_by_name(helm: Helm, flags: s
         "operator.placeholderUser=1000680000",
         "operator.placeholders.labels.team=platform",
         "policies=null",
+        "openCost.url=http://opencost.opencost:9003/metrics",
     ],
 )
 def test_a_good_value_is_taken(helm: Helm, flag: str) -> None:
@@ -513,6 +515,19 @@ def test_the_page_asks_the_load_watcher_that_is_named_or_this_releases(
         into = networks[f"{RELEASE}-load"]["ingress"][0]["from"]
         components = [part["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for part in into]
         assert components == ["scorer", "operator"]
+
+
+@pytest.mark.parametrize(
+    ("url", "port"), [("http://opencost.opencost:9003/metrics", 9003), ("https://costs.example.com/metrics", 443)]
+)
+def test_the_operator_asks_opencost_and_may_connect_to_it(helm: Helm, url: str, port: int) -> None:
+    flags = f"operator.networkPolicy.enabled=true,openCost.url={url},prices.currency=USD"
+    found = {item["kind"]: item for item in helm.template(f"--set={flags}") if item["metadata"]["name"] == RELEASE}
+    words = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert f"--open-cost={url}" in words
+    assert any(word.startswith("--prices=") and '"currency":"USD"' in word for word in words)
+    ports = [rule["port"] for part in found["NetworkPolicy"]["spec"]["egress"] for rule in part["ports"]]
+    assert ports == [53, 53, port, 443, 6443]
 
 
 def test_the_page_on_loopback_opens_no_port(helm: Helm) -> None:
