@@ -284,3 +284,21 @@ def test_names_of_what_was_planned(run: Run, cluster: Path) -> None:
     assert run("plan", "--snapshot", cluster, "-o", "name").stdout == "slackpolicy.resource-slack.io/default\n"
     shown = json.loads(run("plan", "--snapshot", cluster, "-o", "jsonpath={.items[0].cost}").stdout)
     assert shown["node_hours_per_hour"] >= 0
+
+
+@run_for_each(
+    ("words", "said"),
+    [
+        (["statsu"], "error: no such command 'statsu'. Did you mean 'status'?\n  See 'resource-slack --help'.\n"),
+        (["--nonsense"], "error: no such option: --nonsense\n  See 'resource-slack --help'.\n"),
+        (["status", "--nonsense"], "error: no such option: --nonsense\n  See 'resource-slack status --help'.\n"),
+        (
+            ["throttler", "stats"],
+            "error: no such command 'stats'. Did you mean 'status'?\n  See 'resource-slack throttler",
+        ),
+    ],
+)
+def test_wrong_words_are_told_as_every_other_error_is(run: Run, words: list[str], said: str) -> None:
+    found = run(*words)
+    assert (found.code, found.stdout) == (2, "")
+    assert found.stderr.startswith(said)

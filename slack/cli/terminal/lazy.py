@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from slack.cli.terminal.command_entry import CommandEntry
-from slack.cli.terminal.problems import Command, help_text, show_help_of_bare
+from slack.cli.terminal.problems import Command, help_text, plain_usage_errors, show_help_of_bare
 
 
 class LazyGroup(TyperGroup):
@@ -33,6 +33,16 @@ class LazyGroup(TyperGroup):
         """Return what a listing shows of a command."""
         entry = self._by_name.get(cmd_name)
         return None if entry is None else Command(entry.name, help=entry.summary, rich_help_panel=entry.panel)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the words before the command."""
+        with plain_usage_errors():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the command's words, and run it."""
+        with plain_usage_errors():
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Print the help text where nothing else is asked for."""

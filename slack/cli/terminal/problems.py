@@ -68,6 +68,18 @@ def _run_shielded(run: Callable[[], Any]) -> Any:
         _end(f"this is a mistake in resource-slack: {problem} (set {_DEBUG}=1 to see where)", OUR_MISTAKE)
 
 
+@contextmanager
+def plain_usage_errors() -> Iterator[None]:
+    """Print what is wrong with the words of a command line as every other error, with the help to read."""
+    try:
+        yield
+    except typer.TyperException as error:
+        found = error.format_message()
+        context = getattr(error, "ctx", None)
+        help_line = "" if context is None else f"\nSee '{context.command_path} --help'."
+        _end(f"{found[:1].lower()}{found[1:]}{help_line}", error.exit_code)
+
+
 def _flowing(text: str) -> str:
     """Join the lines of each paragraph but of examples, which are indented."""
     return "\n\n".join(part if part[:1] == " " else " ".join(part.split()) for part in text.split("\n\n"))
