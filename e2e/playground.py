@@ -31,18 +31,18 @@ def _until_told(*signals: signal.Signals) -> None:
 def told(kubeconfig: str) -> str:
     """Return what a reader does next, in which terminal."""
     return (
-        f"\nIt is up: no nodes yet, {BOOT_SECONDS} s for each that Karpenter brings. In another terminal:\n\n"
+        f"\nIt runs, without nodes yet. Each node that Karpenter adds takes {BOOT_SECONDS} s. In another terminal:\n\n"
         f"  export KUBECONFIG={kubeconfig}\n"
         "  . .venv/bin/activate\n"
         "  kubectl apply -f examples/quickstart\n"
         "  resource-slack operator --interval 2s --web\n\n"
-        "in a third, with the first two lines again, what becomes of it; until the first node is there it says so:\n\n"
+        "In a third terminal, run the first two lines again and watch the result:\n\n"
         "  kubectl slack status --watch\n\n"
         "The operator recognises Karpenter, so its placeholders are unbound. They are Pending on purpose:\n\n"
         "  kubectl --namespace resource-slack get pods\n\n"
-        "in a fourth, with the first two lines again, the burst:\n\n"
+        "In a fourth terminal, run the first two lines again and start the burst:\n\n"
         "  kubectl scale deployment shop --replicas=14\n\n"
-        "The web page, read-only, has it too: http://127.0.0.1:8081\n\n"
+        "The web page, read-only, shows the same: http://127.0.0.1:8081\n\n"
         "Ctrl-C ends the cluster."
     )
 
