@@ -139,17 +139,14 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
         unready=watches.stale,
         whole=lambda: {"nodes": view.node_count()},
         servers=() if board is None else (_page(settings, board, web_token, load, view, buffers),),
-        workers=(
-            unbound,
-            autoscalers,
-            buffers,
-            warming,
-            *(() if evictor is None else (evictor,)),
-            *(() if load is None else (load.source,)),
-            *((prices,) if prices.is_asking else ()),
-        ),
+        workers=_given(unbound, autoscalers, buffers, warming, prices, evictor, None if load is None else load.source),
     )
     return Process(context, components)
+
+
+def _given(*workers: running.Component | None) -> tuple[running.Component, ...]:
+    """Return those that there are."""
+    return tuple(worker for worker in workers if worker is not None)
 
 
 def _warn(settings: OperatorSettings) -> None:

@@ -48,11 +48,6 @@ class PriceSource:
         heart = Heartbeat("the thread that asks OpenCost for prices", FETCH_SECONDS)
         self._thread = SupervisedThread(self._run, name="prices", heart=heart)
 
-    @property
-    def is_asking(self) -> bool:
-        """Whether there is somebody to ask."""
-        return self._url is not None
-
     def prices(self) -> NodePrices:
         """Return the prices as they are known now."""
         return self._prices
@@ -62,8 +57,9 @@ class PriceSource:
         return self._thread.unhealthy()
 
     def start(self) -> None:
-        """Begin to ask."""
-        self._thread.start()
+        """Begin to ask; nothing without an address."""
+        if self._url is not None:
+            self._thread.start()
 
     def stop(self, timeout: float = 0.3) -> None:
         """End; nothing where it was never started. A request that hangs is left behind."""

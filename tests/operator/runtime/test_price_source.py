@@ -46,7 +46,10 @@ def served() -> Iterator[OpenCost]:
 def test_without_an_address_the_given_prices_are_all() -> None:
     given = NodePrices("EUR", (("m7i.large", 0.09),))
     assert PriceSource(given, None).prices() is given
-    assert not PriceSource(given, None).is_asking
+    alone = PriceSource(given, None)
+    alone.start()
+    assert alone.unhealthy() is None
+    alone.stop()
     assert PriceSource(None, None).prices() is NO_PRICES
 
 
@@ -55,7 +58,6 @@ def test_prices_come_from_opencost_and_stay_while_it_is_away(
 ) -> None:
     touched: list[int] = []
     source = PriceSource(NodePrices("EUR"), served.url, lambda: touched.append(1))
-    assert source.is_asking
     assert not source.prices()
     assert source.fetch()
     assert source.prices() == NodePrices("EUR", (("c7i.xlarge", 0.2), ("m7i.large", 0.07)), (), 0.04, 0.004)
