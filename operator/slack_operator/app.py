@@ -139,12 +139,14 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
         unready=watches.stale,
         whole=lambda: {"nodes": view.node_count()},
         servers=() if board is None else (_page(settings, board, web_token, load, view, buffers),),
-        workers=_given(unbound, autoscalers, buffers, warming, prices, evictor, None if load is None else load.source),
+        workers=_drop_none(
+            unbound, autoscalers, buffers, warming, prices, evictor, None if load is None else load.source
+        ),
     )
     return Process(context, components)
 
 
-def _given(*workers: running.Component | None) -> tuple[running.Component, ...]:
+def _drop_none(*workers: running.Component | None) -> tuple[running.Component, ...]:
     """Return those that there are."""
     return tuple(worker for worker in workers if worker is not None)
 
