@@ -108,7 +108,9 @@ class StatusCut(StatusPart):
 class StatusObjective(StatusPart):
     """Why this much is kept, where the policy has an objective."""
 
-    instant_start: Annotated[str | None, text_field("The share of pods that must start without waiting for a node.", 32)] = None
+    instant_start: Annotated[
+        str | None, text_field("The share of pods that must start without waiting for a node.", 32)
+    ] = None
     reached: Annotated[str | None, text_field("The share of the last 24 hours.", 32)] = None
     started: Annotated[int | None, count_field("Pods of the last 24 hours that slack could help.")] = None
     late: Annotated[int | None, count_field("Those of them that waited for a node.")] = None
@@ -307,7 +309,7 @@ class SlackPolicyStatus(StatusPart):
     burst: Annotated[int | None, count_field("Placeholders that one burst can displace before pods wait.")] = None
     sustained: Annotated[str | None, text_field("Displacements a minute that refilling keeps up with.", 32)] = None
     instant_start: Annotated[
-        str | None, text_field("Instant starts: share of real pods bound within 2 s, in the hour before the last start.", 32)
+        str | None, text_field("Instant starts: share of pods bound within 2 s, in the hour before the last start.", 32)
     ] = None
     time_to_ready: StatusTimeToReady | None = None
     conditions: Annotated[

@@ -35,5 +35,5 @@ def why_text(why: SizingReason, amount: str) -> str:
         bound = {"most seen": "the most that pods have requested", "maxCostPerHour": "spec.objective.maxCostPerHour"}
         parts.append(f"{bound.get(why.bounded_by, why.bounded_by)} bounds it")
     if why.price_per_hour is not None:
-        parts.append(f"it costs {why.price_per_hour:.3g} an hour")
+        parts.append(f"it costs {why.price_per_hour:.3g} per hour")
     return "; ".join(parts)
