@@ -35,7 +35,7 @@ def test_given_prices_win_and_others_complete_them() -> None:
     assert found.named({"node.kubernetes.io/instance-type": "m7i.large"}) == 0.09
     assert found.named({"node.kubernetes.io/instance-type": "c7i.xlarge"}) == 0.2
     assert found.named({"node.kubernetes.io/instance-type": "c7i.xlarge", "pool": "gpu"}) == 3.1
-    assert found.of({}, 2000, 4 << 30) == pytest.approx(2 * 0.04 + 4 * 0.004)
+    assert found.price_of({}, 2000, 4 << 30) == pytest.approx(2 * 0.04 + 4 * 0.004)
     alone = NodePrices(cpu=1.0).completed_by(found)
     assert (alone.cpu, alone.memory) == (1.0, 0.0), "a price of a core is not mixed with another's of memory"
 
