@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import urllib3
 
 from slack.cluster.node_prices import NO_PRICES, InvalidPrices, NodePrices
-from slack.cluster.opencost import opencost_prices
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
+from slack_operator.runtime.opencost import opencost_prices
 
 log = logging.getLogger(__name__)
 

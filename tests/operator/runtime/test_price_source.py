@@ -10,7 +10,7 @@ import pytest
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack_operator.runtime import price_source
 from slack_operator.runtime.price_source import PriceSource
-from tests.cluster.test_opencost import METRICS
+from tests.operator.runtime.test_opencost import METRICS
 
 
 class OpenCost:

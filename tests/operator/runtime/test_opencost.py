@@ -3,7 +3,7 @@
 import pytest
 
 from slack.cluster.node_prices import InvalidPrices, LabelPrice, NodePrices
-from slack.cluster.opencost import opencost_prices
+from slack_operator.runtime.opencost import opencost_prices
 from tests.cases import run_for_each
 
 METRICS = """\
