@@ -11,6 +11,7 @@ from pathlib import Path
 from e2e.harness import build
 from e2e.harness.autoscalers.karpenter import Karpenter
 from e2e.harness.cluster.backend import Backend
+from e2e.harness.machine_speed import time_scale
 from e2e.harness.objects import wait_until
 from e2e.harness.product.helm import NAMESPACE
 from e2e.harness.product.operator import ROOT, Operator
@@ -44,7 +45,7 @@ def test_the_try_prints_one_row_and_leaves_nothing(cluster: Backend, tmp_path: P
             settings = arguments(cluster.api.get(DEPLOYMENT))[1:]
             settings = [flag for flag in settings if not flag.startswith("--listen=")]
             with Operator(cluster, *settings, identity=cluster.service_account(NAMESPACE, "resource-slack")):
-                output, said = trying.communicate(timeout=300)
+                output, said = trying.communicate(timeout=300 * time_scale())
         finally:
             trying.kill()
     assert trying.returncode == 0, said
