@@ -96,7 +96,7 @@ demo-plan: $(READY)
 	@printf '\n%s\n\n' 'A cluster of 12 nodes with 32 workloads (examples/cluster.json) and a policy (examples/slackpolicy.yaml):'
 	@echo '$$ resource-slack plan $(EXAMPLE)'
 	@$(BIN)/resource-slack plan $(EXAMPLE)
-	@printf '\n%s\n\n' 'Which placeholder makes room for the next pod of the shop'"'"'s api?'
+	@printf '\n%s\n\n' 'Which placeholder has the capacity for the next pod of the shop'"'"'s api?'
 	@echo '$$ resource-slack explain -n shop deploy/api $(EXAMPLE)'
 	@$(BIN)/resource-slack explain -n shop deploy/api $(EXAMPLE)
 	@printf '\n%s\n\n' 'And for the database? It is large and never comes in a burst: its annotation leaves it out.'

@@ -85,7 +85,7 @@ class StatusShape(StatusPart):
     ] = None
     for_: Annotated[
         list[Annotated[str, at_most(512)]] | None,
-        list_field("Workloads that it makes room for, the most frequent first.", 20),
+        list_field("Workloads that it has capacity for, the most frequent first.", 20),
     ] = msgspec.field(default=None, name="for")
 
 
@@ -293,7 +293,7 @@ class SlackPolicyStatus(StatusPart):
     uncovered: Annotated[
         list[StatusUncovered] | None,
         list_field(
-            "Workloads for whose pods no room is kept, and why: the first 16 by name. `resource-slack "
+            "Workloads for whose pods no capacity is kept, and why: the first 16 by name. `resource-slack "
             "plan -o wide` has all.",
             32,
         ),

@@ -189,10 +189,10 @@ def explain(
 
 
 def _why_none(plan: Plan, workload: Workload, *, gated: int, is_known: bool) -> list[str]:
-    """Say why no room is kept for gated pods, or for a workload that has neither pods nor placeholders."""
+    """Say why no capacity is kept for gated pods, or for a workload that has neither pods nor placeholders."""
     if gated:
         return [
-            f"{gated} of its pods are behind scheduling gates: no room is kept for them until the gates are removed"
+            f"{gated} of its pods are behind scheduling gates: no capacity is kept for them until the gates are removed"
         ]
     if is_known:
         return []
@@ -343,7 +343,7 @@ def _not_found(wanted: Workload, known: set[Workload]) -> str:
         shorts = ", ".join(sorted(set(KINDS.values())))
         return f"{wanted.kind}/{wanted.name}: unknown kind {wanted.kind!r}{hint} (known: {shorts})"
     if wanted.kind == "ds":
-        return f"{wanted}: pods of a DaemonSet start with their node, not in slack; no room is kept for them"
+        return f"{wanted}: pods of a DaemonSet start with their node, not in slack; no capacity is kept for them"
     here = sorted(f"{w.kind}/{w.name}" for w in known if w.namespace == wanted.namespace)
     elsewhere = sorted(str(w) for w in known if w.name == wanted.name and w.namespace != wanted.namespace)
     same_name = [name for name in here if name.partition("/")[2] == wanted.name]

@@ -24,7 +24,7 @@ def lines(found: WorkloadExplanation, whys: Mapping[str, str] = MappingProxyType
     pods = "1 pod" if found.pods == 1 else f"{found.pods} pods"
     text = [f"{found.workload}: {pods}, {resources_text(found.requests)} each"]
     for policy in dict.fromkeys(room.policy for room in found.rooms):
-        text.append(f"  policy {policy} makes room for it:")
+        text.append(f"  policy {policy} keeps capacity for it:")
         text += [f"    {_room_line(room)}" for room in found.rooms if room.policy == policy]
         for way in dict.fromkeys(room.release_nodes for room in found.rooms if room.policy == policy):
             if way is not None:
@@ -32,11 +32,11 @@ def lines(found: WorkloadExplanation, whys: Mapping[str, str] = MappingProxyType
         if policy in whys:
             text.append(f"    why this much: {whys[policy]}")
     if not found.rooms:
-        text.append("  no room is kept for it")
+        text.append("  no capacity is kept for it")
     elif found.ready:
         text.append("  its next pod starts there without waiting")
     elif not any(room.bound or room.pending for room in found.rooms):
-        text.append("  none of it stands yet; the operator would make it")
+        text.append("  none of them exists yet; the operator would create them")
     if found.unknown and not found.warnings:
         text.append(f"  whether its next pod starts there is not known: {'; '.join(found.unknown)}")
     text += [f"  less is kept than it reserves: {reason}" for reason in found.cut]

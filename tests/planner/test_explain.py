@@ -284,7 +284,7 @@ def test_gated_pods_are_counted_apart_and_get_no_room() -> None:
     assert found.pods == 2
     assert found.rooms
     assert found.reasons == (
-        "3 of its pods are behind scheduling gates: no room is kept for them until the gates are removed",
+        "3 of its pods are behind scheduling gates: no capacity is kept for them until the gates are removed",
     )
     alone = explained("deploy/api", node("n0"), *more)
     assert (alone.pods, alone.rooms, alone.reasons) == (0, (), found.reasons)
@@ -660,7 +660,7 @@ def test_a_custom_owner_is_found_by_its_kind_and_by_its_pods(name: str) -> None:
         ("sts/api", "did you mean deploy/api?"),
         ("deploy/elsewhere", "did you mean lab/pod/elsewhere?"),
         ("deploy/zzzzzzzz", "namespace 'shop' has deploy/api, pod/q0, pod/q1, pod/q2, pod/q3 ..."),
-        ("ds/agent", "pods of a DaemonSet start with their node, not in slack; no room is kept for them"),
+        ("ds/agent", "pods of a DaemonSet start with their node, not in slack; no capacity is kept for them"),
         (
             "deplyo/api",
             "unknown kind 'deplyo'; did you mean deploy? "
@@ -692,7 +692,7 @@ def test_a_namespace_without_pods_gets_near_misses(namespaces: tuple[str, ...], 
 
 def test_pods_of_a_daemon_set_are_no_workload_that_room_is_kept_for() -> None:
     agent = pod("agent-x", node="n0", owner=("DaemonSet", "agent"))
-    with pytest.raises(NotFoundError, match="no room is kept for them"):
+    with pytest.raises(NotFoundError, match="no capacity is kept for them"):
         explained("ds/agent", *NODES, agent)
 
 

@@ -40,7 +40,7 @@ def explanation(
 def test_room_that_stands_is_where_the_next_pod_starts() -> None:
     assert lines(explanation(room(bound=1, pending=1))) == [
         "shop/deploy/api: 3 pods, 500m cpu, 1Gi memory each",
-        "  policy web makes room for it:",
+        "  policy web keeps capacity for it:",
         "    2 x 9f3c2a (cover), 500m cpu, 1Gi memory each; 1 on n0; 1 pending",
         "  its next pod starts there without waiting",
     ]
@@ -48,7 +48,7 @@ def test_room_that_stands_is_where_the_next_pod_starts() -> None:
 
 def test_room_that_is_only_planned_is_said_to_be() -> None:
     assert lines(explanation(room(), pods=1))[0] == "shop/deploy/api: 1 pod, 500m cpu, 1Gi memory each"
-    assert lines(explanation(room()))[-1] == "  none of it stands yet; the operator would make it"
+    assert lines(explanation(room()))[-1] == "  none of them exists yet; the operator would create them"
 
 
 def test_a_warning_keeps_the_promise_back() -> None:
@@ -67,7 +67,7 @@ def test_what_is_not_checked_is_said_in_place_of_the_promise() -> None:
 
 def test_no_room_has_its_reasons() -> None:
     assert lines(explanation(reasons=("it is excluded by annotation",)))[1:] == [
-        "  no room is kept for it",
+        "  no capacity is kept for it",
         "  because it is excluded by annotation",
     ]
 

@@ -71,7 +71,7 @@ class Spared(Record):
 
 
 class Uncovered(Record):
-    """A pod for which no room is kept."""
+    """A pod for which no capacity is kept."""
 
     pod: str
     reason: str

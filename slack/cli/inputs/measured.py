@@ -69,8 +69,8 @@ def spared_documents(found: Mapping[str, PolicyMeasurement]) -> dict[str, Any]:
     return {name: asdict(each.spared) for name, each in found.items() if each.spared is not None}
 
 
-def spared_text(found: PolicyMeasurement | None, *, live: bool) -> str:
-    """Say what slack spares, or why that is not known.
+def spared_text(found: PolicyMeasurement | None, *, live: bool) -> str | None:
+    """Say what slack spares, or why that is not known; None of a snapshot, which cannot know it without a status.
 
     Args:
         found: what is measured of the policy; None where no such policy is in the cluster.
@@ -79,7 +79,7 @@ def spared_text(found: PolicyMeasurement | None, *, live: bool) -> str:
     if found is not None and found.spared is not None:
         return found.spared.text
     if found is not None and found.looked_at:
-        return "no pod has taken a placeholder's place yet"
+        return "no pod has used a placeholder's capacity yet"
     if live:
-        return "not known before an operator has kept it for a while"
-    return "not known from a snapshot without the policy's status; resource-slack tune tells it of a recording"
+        return "unknown until an operator has kept it for a while"
+    return None

@@ -32,7 +32,7 @@ _FIRST_POLICY = (
 
 
 def print_answer(shown: "Health", *, wide: bool, headers: bool = True) -> None:
-    """Print it for people; `wide` adds nodes, what comes at once, and pods that no room is kept for."""
+    """Print it for people; `wide` adds nodes, what comes at once, and pods that no capacity is kept for."""
     from slack.cli.terminal.console import console
 
     out = console()
@@ -107,7 +107,7 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool, headers: bool
     if shapes:
         _shapes(out, shapes, policy, wide=wide, headers=headers)
     if wide and status.uncovered:
-        out.print("  no room is kept for")
+        out.print("  no capacity is kept for")
         for left in status.uncovered:
             out.print(f"    {left.pod}: {left.reason}", markup=False, soft_wrap=True)
     for finding in policy.findings:

@@ -26,7 +26,12 @@ _NOT_YET = {"Refilling", "PlaceholdersPending", "DryRun"}
 
 
 def print_plan(
-    plan: Plan, built_in_rate: float | None, *, spared: Mapping[str, str], wide: bool = False, headers: bool = True
+    plan: Plan,
+    built_in_rate: float | None,
+    *,
+    spared: Mapping[str, str | None],
+    wide: bool = False,
+    headers: bool = True,
 ) -> None:
     """Print every policy's plan.
 
@@ -40,8 +45,8 @@ def print_plan(
     out = console()
     if built_in_rate is not None:
         text = (
-            f"There is no SlackPolicy: this is the built-in policy with --extra-capacity-min-rate {built_in_rate:g}, "
-            "which an operator keeps with --built-in-policy; without that it keeps nothing."
+            f"There is no SlackPolicy. This plan is for the built-in policy with --extra-capacity-min-rate "
+            f"{built_in_rate:g}. An operator keeps it only with --built-in-policy."
         )
         out.print(text, style="dim", soft_wrap=True)
     for number, item in enumerate(plan.items):
@@ -79,7 +84,7 @@ def _policy(out: Console, item: PolicyPlan, spared: str | None, *, wide: bool, h
     if shapes:
         print_table(out, _shapes(shapes, wide=wide), headers=headers)
     if item.uncovered:
-        out.print("  No room is kept for:")
+        out.print("  No capacity is kept for:")
         most = len(item.uncovered) if wide else _UNCOVERED_SHOWN
         for uncovered in item.uncovered[:most]:
             out.print(Text(f"    {uncovered.pod}: {uncovered.reason}"), soft_wrap=True)

@@ -162,7 +162,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class UncoveredPods:
-    """A workload for whose pods no room is kept, and why."""
+    """A workload for whose pods no capacity is kept, and why."""
 
     pod: str
     """The workload, or namespace/name of a bare pod."""

@@ -119,7 +119,7 @@ class ScenarioWorkload(Model):
     preempts: bool = True
     """False: preemptionPolicy Never; such pods cannot take a bound placeholder's place."""
     exclude: bool = False
-    """Annotated resource-slack.io/exclude: no room is kept for it (R6)."""
+    """Annotated resource-slack.io/exclude: no capacity is kept for it (R6)."""
     reserve: Annotated[str, Field(pattern=r"^$|^\d+%?$")] = ""
     """Annotated resource-slack.io/reserve (S7): '2' or '25%'; for a deployment."""
     activation_pool: SimulatedPool | None = None

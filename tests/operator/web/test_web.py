@@ -293,7 +293,9 @@ def test_explain_says_what_the_command_says() -> None:
         priorities={"resource-slack": -10},
     )
     assert found == explaining.ExplanationAnswer(found=True, ready=True, text="\n".join(lines(direct)))
-    assert found.text.startswith("shop/deploy/api: 10 pods, 1 cpu, 1Gi memory each\n  policy web makes room for it:")
+    assert found.text.startswith(
+        "shop/deploy/api: 10 pods, 1 cpu, 1Gi memory each\n  policy web keeps capacity for it:"
+    )
     missing = explaining.answer(reconciliation, *explaining.question("shop", "deploy/ap"))
     assert not missing.found
     assert "did you mean deploy/api?" in missing.text

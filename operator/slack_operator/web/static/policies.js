@@ -216,6 +216,6 @@ function more(policy, unfolded) {
     make("summary", {}, `${count(policy.shapes.length + policy.moreShapes, "shape")}${holes}`),
     policy.shapes.length ? table : null,
     policy.moreShapes ? make("p", { class: "muted small" }, `and ${policy.moreShapes} more`) : null,
-    left.length ? make("p", { class: "small" }, "No room is kept for:") : null,
+    left.length ? make("p", { class: "small" }, "No capacity is kept for:") : null,
     left.length ? make("ul", { class: "small" }, ...left) : null);
 }

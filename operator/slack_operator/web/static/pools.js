@@ -1,4 +1,4 @@
-// ActivationPools: what they have, what they may need soon, and why no room is kept for it.
+// ActivationPools: what they have, what they may need soon, and why no capacity is kept for it.
 
 import { ago, make } from "./format.js";
 
