@@ -6,12 +6,14 @@ carries the buffer's uid, as an owner of another namespace is none.
 
 import hashlib
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any
 
-from slack.capacity_buffers.api import GROUP, KIND
+from slack.capacity_buffers.api import GROUP, KIND, CapacityBuffer
 from slack.capacity_buffers.probing import PROBE_NAME
 from slack.cluster.labels import (
     ANNOTATION_BUFFER,
+    ANNOTATION_BUFFER_CREATED,
     ANNOTATION_WHY_PENDING,
     LABEL_BUFFER,
     LABEL_MANAGED_BY,
@@ -37,8 +39,7 @@ def buffer_set_name(namespace: str, name: str, uid: str, shape: Shape) -> str:
 
 
 def buffer_set(
-    buffer: str,
-    uid: str,
+    buffer: CapacityBuffer,
     shape: Shape,
     *,
     namespace: str,
@@ -50,8 +51,7 @@ def buffer_set(
     """Return the ReplicaSet of a buffer's chunks, stamped with its digest, without a count.
 
     Args:
-        buffer: its `namespace/name`.
-        uid: of the buffer.
+        buffer: whose chunks these are.
         shape: of a chunk.
         namespace: the operator's own.
         owner: ownerReference to our PriorityClass, so that nothing is left when that goes.
@@ -59,20 +59,22 @@ def buffer_set(
         user: that it runs as; None leaves that to image and cluster.
         extras: what the operator gives all placeholders.
     """
-    own_namespace, _, name = buffer.partition("/")
+    name, uid = buffer.metadata.name, buffer.uid
     labels = {
         LABEL_MANAGED_BY: MANAGED_BY,
         LABEL_PLACEHOLDER: "true",
         LABEL_BUFFER: uid,
         LABEL_SHAPE: shape.name,
     } | shape.form.labels()
-    why = {ANNOTATION_WHY_PENDING: _why_pending(own_namespace, name)}
-    annotations = extras.annotations | shape.form.annotations(shape.reserved_for) | why
+    own = {ANNOTATION_WHY_PENDING: _why_pending(buffer.namespace, name)}
+    if (created := buffer.metadata.creation_timestamp) is not None:
+        own[ANNOTATION_BUFFER_CREATED] = created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    annotations = extras.annotations | shape.form.annotations(shape.reserved_for) | own
     metadata: Json = {
-        "name": buffer_set_name(own_namespace, name, uid, shape),
+        "name": buffer_set_name(buffer.namespace, name, uid, shape),
         "namespace": namespace,
         "labels": labels,
-        "annotations": {ANNOTATION_BUFFER: buffer},
+        "annotations": {ANNOTATION_BUFFER: buffer.name},
     }
     if owner is not None:
         metadata["ownerReferences"] = [dict(owner)]

@@ -31,7 +31,7 @@ class PackedShape:
     """The unbound placeholders of one shape: alike, so that one pass over the nodes places all of them."""
 
     pods: list[PlaceholderFacts]
-    """The oldest first: those beyond what fits are the newest."""
+    """Those of the oldest CapacityBuffer first, then the oldest: those beyond what fits are the last of them."""
     vector: IntArray
     """[R] what one requests."""
     asked: tuple[tuple[int, int], ...]

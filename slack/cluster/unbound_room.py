@@ -4,11 +4,12 @@ No scheduler binds an unbound placeholder, so nothing in the API says whether th
 is first fit: the largest shape first, nodes with pods before empty ones, nodes that held some in the last snapshot
 before others, at most one pass over the nodes a shape. So a node that comes takes no placeholder from another. The
 first snapshot of a process knows of no other, and takes older nodes before newer ones instead. Before all of this,
-nodes that the placeholder's policy selects, and no more specific policy does, come before others. The packing
-honours node selectors, affinity and taints by node class, pod slots, and required anti-affinity against the mirrored
-workload and its other mirrors. A node that is not ready or not schedulable holds none: capacity there is pending.
-A node that its label or a marker pod releases comes last: real pods may use its capacity until it goes, so it counts
-until its replacement is there.
+nodes that the placeholder's policy selects, and no more specific policy does, come before others. Of equally large
+shapes the one of the oldest CapacityBuffer is first, and within a shape so are the placeholders of older buffers.
+The packing honours node selectors, affinity and taints by node class, pod slots, and required anti-affinity against
+the mirrored workload and its other mirrors. A node that is not ready or not schedulable holds none: capacity there is
+pending. A node that its label or a marker pod releases comes last: real pods may use its capacity until it goes, so it
+counts until its replacement is there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -215,7 +216,7 @@ class UnboundRoom:
             alike.setdefault(key, []).append(pod)
         groups = []
         for pods in alike.values():
-            pods.sort(key=lambda pod: (pod.created_seconds, pod.name))
+            pods.sort(key=lambda pod: (pod.buffer_created, pod.created_seconds, pod.name))
             first, constraints = pods[0], pods[0].constraints or Constraints()
             vector, topology = _vector(first.requests, resources), _apart(constraints.anti_affinity)
             asked = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount)
@@ -233,7 +234,9 @@ class UnboundRoom:
                     shown=shown,
                 )
             )
-        groups.sort(key=lambda group: (group.pods[0].policy, group.pods[0].shape, group.pods[0].name))
+        firsts = ((group, group.pods[0]) for group in groups)
+        ordered = sorted(firsts, key=lambda one: (one[1].policy, one[1].buffer_created, one[1].shape, one[1].name))
+        groups = [group for group, _ in ordered]
         self._groups = unbound, resources, groups
         return groups
 

@@ -34,6 +34,7 @@ def test_what_an_upgrade_finds_on_placeholders_never_changes() -> None:
         "LABEL_HOLD": "resource-slack.io/hold",
         "LABEL_BUFFER": "resource-slack.io/buffer",
         "ANNOTATION_BUFFER": "resource-slack.io/buffer-name",
+        "ANNOTATION_BUFFER_CREATED": "resource-slack.io/buffer-created",
         "ANNOTATION_SERVED_BY": "resource-slack.io/served-by",
         "LABEL_RELEASE": "resource-slack.io/release",
         "LABEL_WARM": "resource-slack.io/warm",

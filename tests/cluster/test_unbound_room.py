@@ -385,3 +385,20 @@ def test_nodes_of_another_policy_hold_what_fits_nowhere_else(started: bool, real
     if real:
         apply(columns, "ADDED", pod("web", cpu="1", node="a", owner=("ReplicaSet", "web")))
     assert sorted(fits(columns.snapshot(NOW + 1)).values(), key=str) == ["a", "m", "m"]
+
+
+def test_equal_chunks_of_an_older_buffer_fit_first() -> None:
+    def chunk(name: str, buffer: str, created: str, shape: str = "a") -> Json:
+        found = unbound(name, created=created, shape=shape)
+        found["metadata"]["annotations"] = {"resource-slack.io/buffer-created": buffer}
+        return found
+
+    def fitting(cpu: str, *chunks: Json) -> list[str]:
+        return sorted(name for name, at in fits(seen(node("n", cpu), *chunks)).items() if at is not None)
+
+    old, young = "2027-01-15T06:00:00Z", "2027-01-15T06:30:00Z"
+    first, second, third = (f"2027-01-15T07:00:0{second}Z" for second in range(3))
+    alike = [chunk("a", young, first), chunk("b", old, second), chunk("c", old, third)]
+    assert fitting("2", *alike) == ["b", "c"], "though the other one's placeholder is older"
+    others = [chunk("a", young, first, "a"), chunk("b", old, second, "b")]
+    assert fitting("1", *others) == ["b"], "though its shape has a later name"

@@ -76,8 +76,7 @@ class BufferSets:
 
     def _manifest(self, plan: BufferPlan, shape: Shape, owner: Mapping[str, Any] | None) -> dict[str, Any]:
         return buffer_set(
-            plan.buffer.name,
-            plan.buffer.uid,
+            plan.buffer,
             shape,
             namespace=self._namespace,
             owner=owner,

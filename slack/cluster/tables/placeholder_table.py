@@ -12,6 +12,7 @@ from slack.cluster.classes import Constraints
 from slack.cluster.constraints import parse_constraints
 from slack.cluster.identity import deletion_cost
 from slack.cluster.labels import (
+    ANNOTATION_BUFFER_CREATED,
     ANNOTATION_RESERVED_FOR,
     LABEL_HOLD,
     LABEL_POLICY,
@@ -44,6 +45,8 @@ class PlaceholderFacts(NamedTuple):
     """Where an unbound one may go; None where a scheduler binds it."""
     reserved_for: str = ""
     """The workload that an unbound one mirrors."""
+    buffer_created: str = ""
+    """When its CapacityBuffer was created, RFC 3339 in UTC; '' where it is of a policy."""
 
 
 class PlaceholderTable:
@@ -149,6 +152,7 @@ def _facts(pod: wire.Pod, node: int) -> PlaceholderFacts:
         metadata.deletion_timestamp is not None,
         constraints if unbound else None,
         metadata.annotation(ANNOTATION_RESERVED_FOR) if unbound else "",
+        metadata.annotation(ANNOTATION_BUFFER_CREATED) if unbound else "",
     )
 
 
