@@ -137,6 +137,8 @@ class PolicyView(_Document, frozen=True, kw_only=True):
     """Of what is held now; None if no node says."""
     surplus: str = ""
     """What is held beyond the plan and when it is removed, '' if nothing is."""
+    buffered: str = ""
+    """How much of the wanted cpu/memory CapacityBuffers keep, '' if the policy counts none."""
     displaced: dict[str, int] = {}
     """By cause, since this process began."""
     limit: str = ""

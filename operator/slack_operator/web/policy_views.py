@@ -17,6 +17,7 @@ from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.placeholders.report.status import (
     MAX_UNCOVERED,
     lasting,
+    pair,
     rate_text,
     whole_nodes,
     why_of,
@@ -98,6 +99,7 @@ def _policy(
         time_to_ready=_time_to_ready(plan.policy, reconciliation),
         cost=_cost(plan.reserved_cost),
         surplus="" if plan.surplus is None else plan.surplus.text(plan.resources, reconciliation.at),
+        buffered="" if plan.buffered is None else pair(plan.buffered),
         displaced={cause: count for (policy, cause), count in sorted(counts.items()) if policy == plan.policy},
         limit=", ".join(map(str, plan.limits)),
         slack=_slack(views, namespace),

@@ -124,6 +124,9 @@ def _figures(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
     rate = status.summary.rate if status.summary is not None else None
     of_nodes = f"; {rate} on {count_text(status.nodes or 0, 'node')}" if rate else ""
     out.print(f"  slack     {_room(status)}{of_nodes}", markup=False, soft_wrap=True)
+    if status.buffered:
+        kept = "/".join(status.buffered.get(name, "0") for name in ("cpu", "memory"))
+        out.print(f"  buffered  CapacityBuffers keep {kept} of the wanted", markup=False, soft_wrap=True)
     if status.surplus is not None:
         out.print(f"  surplus   {_surplus(status.surplus)}", markup=False, soft_wrap=True)
     out.print(f"  pods      {_placeholders(policy)}")

@@ -271,6 +271,15 @@ def test_a_policy_with_an_objective_says_why_it_keeps_this_much(api: FakeApi, ru
     assert "  why       1920m/2.4Gi is enough for 99% of the pods" in found.stdout
 
 
+def test_what_buffers_keep_of_a_policys_slack_is_said(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    shown = policy()
+    shown["status"]["buffered"] = {"cpu": "5", "memory": "5Gi"}
+    api.put(f"{POLICIES}/web", metadata=shown["metadata"], spec={}, status=shown["status"])
+    api.put(LEASE, **lease(now=datetime.now(UTC)))
+    found = run("status", "--kubeconfig", str(tmp_path / "config"))
+    assert "  buffered  CapacityBuffers keep 5/5Gi of the wanted\n" in found.stdout
+
+
 def test_the_form_of_placeholders_is_said_with_its_reason(api: FakeApi, run: Run, tmp_path: Path) -> None:
     shown = policy()
     shown["status"]["hold"] = {

@@ -50,6 +50,16 @@ def test_figures_are_in_cores_and_bytes_and_other_resources_stand_beside_them() 
     assert value(metrics, "slack_desired_extended_resources", **gpu) is None, "nobody wants or has it any more"
 
 
+def test_what_buffers_keep_of_the_slack_is_shown_while_there_are_some() -> None:
+    metrics = Metrics()
+    plan = policy_plan(shape_plan(1))
+    metrics.show([replace(plan, buffered=np.array([2500, 4 << 30]))])
+    assert value(metrics, "slack_buffered_cpu_cores", policy="web") == 2.5
+    assert value(metrics, "slack_buffered_memory_bytes", policy="web") == 4 << 30
+    metrics.show([plan])
+    assert value(metrics, "slack_buffered_cpu_cores", policy="web") is None
+
+
 def test_everything_of_a_policy_goes_with_it() -> None:
     metrics = Metrics()
     metrics.show([policy_plan(shape_plan(1))])

@@ -58,6 +58,7 @@ def test_a_policy_has_the_figures_and_conditions_of_its_status() -> None:
     (view,) = state(board).policies
     status = world.status("web")
     assert (view.name, view.ready, view.rate, view.nodes) == ("web", True, 0.4, 3)
+    assert view.buffered == "", "it counts no CapacityBuffers"
     amounts = {amount.resource: (amount.desired, amount.reserved) for amount in view.amounts}
     assert amounts == {"cpu": (4000, 4000), "memory": (4 << 30, 4 << 30)}
     assert (view.bound, view.pending, view.displaced, view.burst) == (4, 0, {}, status["burst"])

@@ -83,6 +83,21 @@ LOW_PRIORITY_MEMORY = FAMILIES.declare(
     "bytes",
     f"The same of memory. {_LEADER_ONLY}",
 )
+BUFFERED_CPU = FAMILIES.declare(
+    "slack_buffered_cpu_cores",
+    "gauge",
+    ("policy",),
+    "cores",
+    "CPU of the wanted slack that CapacityBuffers keep, so that placeholders of the policy do not. Only with "
+    f"spec.capacityBuffers: Count, and while there is such a buffer. {_LEADER_ONLY}",
+)
+BUFFERED_MEMORY = FAMILIES.declare(
+    "slack_buffered_memory_bytes",
+    "gauge",
+    ("policy",),
+    "bytes",
+    f"The same of memory. {_LEADER_ONLY}",
+)
 COVERAGE = FAMILIES.declare(
     "slack_coverage_ratio",
     "gauge",

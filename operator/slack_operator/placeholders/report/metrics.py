@@ -11,7 +11,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from slack.cluster.snapshot import CPU, MEMORY
+from slack.cluster.snapshot import CPU, MEMORY, IntArray
 from slack.health.states import slack_state
 from slack.planner.model.cost import PlanCost
 from slack.planner.model.result import ConditionType, PolicyPlan
@@ -89,6 +89,10 @@ class Metrics(ProcessMetrics):
         self._low_priority = (
             self._gauge(metric_definitions.LOW_PRIORITY_CPU),
             self._gauge(metric_definitions.LOW_PRIORITY_MEMORY),
+        )
+        self._buffered = (
+            self._gauge(metric_definitions.BUFFERED_CPU),
+            self._gauge(metric_definitions.BUFFERED_MEMORY),
         )
         self._add_policy_gauges()
         self._add_buffer_gauges()
@@ -184,6 +188,7 @@ class Metrics(ProcessMetrics):
             self._bound,
             self._pending,
             *self._low_priority,
+            *self._buffered,
             self._coverage,
             self._condition,
             self._hold,
@@ -271,7 +276,8 @@ class Metrics(ProcessMetrics):
             for (cpu, memory), vector in ((self._desired, plan.desired), (self._reserved, plan.reserved)):
                 cpu.labels(name).set(int(vector[CPU]) / 1000)
                 memory.labels(name).set(int(vector[MEMORY]))
-            self._show_low_priority(plan)
+            _show_amount(self._low_priority, name, plan.low_priority)
+            _show_amount(self._buffered, name, plan.buffered)
             self._show_extended(plan)
             self._show_objective(name, plan.why)
             self._show_cost(name, plan.reserved_cost)
@@ -282,15 +288,6 @@ class Metrics(ProcessMetrics):
             said = ((str(c.type), c.reason, is_trouble(str(c.type), str(c.status))) for c in plan.conditions)
             self._ceiling_reached.labels(name).set(slack_state(said).name == "CeilingReached")
             self._more_than_doubles.labels(name).set(any(c.reason == "MoreThanDoubles" for c in plan.conditions))
-
-    def _show_low_priority(self, plan: PolicyPlan) -> None:
-        if plan.low_priority is None:
-            for metric in self._low_priority:
-                metric.remove_by_labels({"policy": plan.policy})
-            return
-        cpu, memory = self._low_priority
-        cpu.labels(plan.policy).set(int(plan.low_priority[CPU]) / 1000)
-        memory.labels(plan.policy).set(int(plan.low_priority[MEMORY]))
 
     def show_conditions(self, policy: str, conditions: Iterable[StatusCondition]) -> None:
         """Set a policy's conditions; of two with one type the later holds.
@@ -415,3 +412,14 @@ class WatchRestarts(Collector):
         for path, count in sorted(self._restarts().items()):
             family.add_metric([path], count)
         yield family
+
+
+def _show_amount(metrics: tuple[Gauge, Gauge], policy: str, amount: IntArray | None) -> None:
+    """Set a policy's cpu and memory; without an amount there is no series."""
+    if amount is None:
+        for metric in metrics:
+            metric.remove_by_labels({"policy": policy})
+        return
+    cpu, memory = metrics
+    cpu.labels(policy).set(int(amount[CPU]) / 1000)
+    memory.labels(policy).set(int(amount[MEMORY]))

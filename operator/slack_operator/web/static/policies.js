@@ -136,6 +136,7 @@ function policyElement(policy, state, unfolded) {
     policy.why ? make("p", { class: "message muted" }, `Why this much: ${[policy.why, message.includes(policy.limit) ? "" : policy.limit].filter(Boolean).join("; ")}.`) : null,
     policy.cost ? make("p", { class: "message muted" }, `It costs ${policy.cost.text}${policy.spared ? `; ${policy.spared}` : ""}.`) : null,
     policy.surplus ? make("p", { class: "message muted" }, `It holds ${policy.surplus}.`) : null,
+    policy.buffered ? make("p", { class: "message muted" }, `CapacityBuffers keep ${policy.buffered} of it (cpu/memory).`) : null,
     policy.timeToReady ? timeToReady(policy.timeToReady) : null,
     make("div", { class: "bars" }, ...policy.amounts.map((one) => bar(one))),
     conditions(policy, state));
