@@ -1,7 +1,7 @@
 """`tune --buffer`: the replicas or the percentage of a CapacityBuffer that an objective would choose, and why.
 
 The objective learns, as with `tune --objective`, from the pods that the buffer is for. A buffer has one size at all
-hours, so it gets what the busiest hour of the day takes.
+hours, so it gets what the busiest hour of the day takes, or of the week where that is the pattern.
 """
 
 from dataclasses import dataclass
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from slack.simulator.scenario.scenario import Scenario
 
 DEFAULT_OBJECTIVE = 0.99
+BY_DAY, BY_WEEK = ("hour of day", "minute of day"), "hour of week"
+"""Patterns of `slack.planner.objective.patterns` by which hours differ."""
+HOURS_OF_A_WEEK = 168
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,21 @@ class TunedBuffer:
         if self.size is None:
             return None
         return self.size.percentage if self.field == "percentage" else self.size.replicas
+
+    @property
+    def basis(self) -> str:
+        """Return what the size holds: what the busiest hour takes, or that all hours take the same."""
+        from datetime import UTC, datetime
+
+        hour, amount = self.busiest, self.policy.amount
+        taken = pair_text(hour.most_cpu_millis, hour.most_memory_bytes)
+        if amount.cpu_millis > hour.most_cpu_millis or amount.memory_bytes > hour.most_memory_bytes:
+            return f"what was last asked for: {pair_text(amount.cpu_millis, amount.memory_bytes)}"
+        if amount.why.pattern not in (*BY_DAY, BY_WEEK):
+            return f"what every hour takes: {taken}"
+        begins = datetime.fromtimestamp(hour.at_seconds, UTC)
+        when = f"week, from {begins:%a %H:%M}" if amount.why.pattern == BY_WEEK else f"day, from {begins:%H:%M}"
+        return f"what the busiest hour of the {when} UTC, takes: {taken}"
 
     @property
     def why(self) -> str:
@@ -171,7 +189,8 @@ def tune_buffer(scenario: "Scenario", subject: BufferSubject, objective: float) 
     """
     from slack.capacity_buffers.chosen_size import choose_size
     from slack.cli.terminal.progress import ProgressSteps
-    from slack.simulator.runs.train import train
+    from slack.planner.policy.spec import Objective
+    from slack.simulator.runs.train import hours_after, train
 
     kept = tuple(workload for workload in scenario.workloads if subject.is_for(workload))
     if not kept:
@@ -183,11 +202,15 @@ def tune_buffer(scenario: "Scenario", subject: BufferSubject, objective: float) 
     if not trained.result.total.pods:
         raise UserError(f"--buffer: {subject.buffer.name}: none of its pods comes after the warm-up; nothing is learnt")
     policy = max(trained.policies, key=lambda each: each.amount.cpu_millis)
-    busiest = max(policy.hours, key=lambda hour: (hour.most_cpu_millis, hour.most_memory_bytes))
+    hours = policy.hours
+    if policy.amount.why.pattern == BY_WEEK:
+        end = scenario.starts_at.timestamp() + scenario.duration.total_seconds()
+        hours = hours_after(end, policy.learner, Objective(instant_start=objective), HOURS_OF_A_WEEK)
+    busiest = max(hours, key=lambda hour: (hour.most_cpu_millis, hour.most_memory_bytes))
     size = None
     if policy.amount.why.known:
-        cpu = max(policy.amount.cpu_millis, *(hour.most_cpu_millis for hour in policy.hours))
-        memory = max(policy.amount.memory_bytes, *(hour.most_memory_bytes for hour in policy.hours))
+        cpu = max(policy.amount.cpu_millis, *(hour.most_cpu_millis for hour in hours))
+        memory = max(policy.amount.memory_bytes, *(hour.most_memory_bytes for hour in hours))
         try:
             size = choose_size({"cpu": cpu, "memory": memory}, subject.chunk, subject.pods)
         except ValueError as error:
@@ -215,6 +238,7 @@ def document(found: TunedBuffer, left_out: int) -> dict[str, Any]:
         "cut": size is not None and size.is_cut,
         "chunk": resources_document(found.subject.chunk.items()),
         "pods_now": found.subject.pods,
+        "basis": None if size is None else found.basis,
         "busiest_hour": {
             "at_seconds": found.busiest.at_seconds,
             "cpu_millis": found.busiest.most_cpu_millis,
@@ -230,22 +254,18 @@ def document(found: TunedBuffer, left_out: int) -> dict[str, Any]:
 
 def print_buffer(found: TunedBuffer) -> None:
     """Print the size, why, and the command that sets it."""
-    from datetime import UTC, datetime
-
     from slack.cli.simulation.figures import percent
 
     own, objective = found.subject.buffer, percent(found.trained.objective)
     if found.size is None:
         typer.echo(f"{own.name}: no size can be said for {objective}: {found.policy.amount.why.lacking}")
         return
-    chunk, hour = found.subject.chunk, found.busiest
-    begins = datetime.fromtimestamp(hour.at_seconds, UTC)
+    chunk = found.subject.chunk
     of = f" of {count_text(found.subject.pods or 0, 'pod')}" if found.field == "percentage" else ""
     typer.echo(f"{own.name}: {found.field} {found.value}{of}, for {objective} of pods that start without waiting")
     typer.echo(
         f"  chunk  {pair_text(chunk.get('cpu', 0), chunk.get('memory', 0))}; "
-        f"{found.size.replicas} of them hold what the hour from {begins:%a %H:%M} UTC takes: "
-        f"{pair_text(hour.most_cpu_millis, hour.most_memory_bytes)}"
+        f"{found.size.replicas} of them hold {found.basis}"
     )
     typer.echo(f"  why    {found.why}")
     if found.size.is_cut:

@@ -92,14 +92,27 @@ def train(scenario: Scenario, instant_start: float, *, on_progress: OnProgress |
 
 
 def _policy(name: str, learner: Learner, aim: Objective, end: float) -> TrainedPolicy:
+    hours = hours_after(end, learner, aim)
+    return TrainedPolicy(name, learner, learner.amount(end, aim), hours)
+
+
+def hours_after(end: float, learner: Learner, aim: Objective, hours: int = _HOURS) -> tuple[HourOfAmounts, ...]:
+    """Return what is asked for in each of the hours that begin after a time, by what was learnt until then.
+
+    Args:
+        end: Unix seconds.
+        learner: as it was then.
+        aim: the objective.
+        hours: how many.
+    """
     asked = decode(encode(learner))  # as the operator that loads it begins; asking leaves a trace
-    amount, first, hours = learner.amount(end, aim), (end // _HOUR + 1) * _HOUR, []
-    for hour in range(_HOURS):
+    first, found = (end // _HOUR + 1) * _HOUR, []
+    for hour in range(hours):
         at = first + hour * _HOUR
-        hours.append(
+        found.append(
             HourOfAmounts.from_amounts(at, [asked.amount(s, aim) for s in np.arange(at, at + _HOUR, _ASKED_SECONDS)])
         )
-    return TrainedPolicy(name, learner, amount, tuple(hours))
+    return tuple(found)
 
 
 def _shown(policy: TrainedPolicy) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from slack.capacity_buffers.api import CapacityBuffer
-from slack.cli.simulation.buffer_tuning import BufferSubject, document, print_buffer, tune_buffer
+from slack.cli.simulation.buffer_tuning import BufferSubject, TunedBuffer, document, print_buffer, tune_buffer
 from slack.cli.simulation.buffer_tuning import _subject as subject_of
 from slack.cli.terminal.problems import UserError
 from slack.kube.errors import ApiError
@@ -77,8 +77,26 @@ def test_the_size_holds_what_the_buffers_own_pods_take(capsys: pytest.CaptureFix
         f"""kubectl patch capacitybuffer -n shop web --type merge -p '{{"spec":{{"replicas":{found.value}}}}}'"""
         in said
     )
+    assert f"of them hold {found.basis}\n" in said
     shared = replace(found, subject=BufferSubject(of(percentage=20), subject.chunk, 10))
     assert (shared.field, shared.value) == ("percentage", 10 * found.size.replicas)
+
+
+@run_for_each(
+    "pattern,cpu_millis,said",
+    [
+        ("none", 0, "what every hour takes: 2/2.0Gi"),
+        ("hour of day", 0, "what the busiest hour of the day, from 05:00 UTC, takes: 2/2.0Gi"),
+        ("hour of week", 0, "what the busiest hour of the week, from Sat 05:00 UTC, takes: 2/2.0Gi"),
+        ("hour of day", 9_000, "what was last asked for: 9/0.0Gi"),
+    ],
+)
+def test_an_hour_is_named_only_where_hours_differ(pattern: str, cpu_millis: int, said: str) -> None:
+    why = SimpleNamespace(pattern=pattern)
+    policy: Any = SimpleNamespace(amount=SimpleNamespace(cpu_millis=cpu_millis, memory_bytes=0, why=why))
+    busiest: Any = SimpleNamespace(at_seconds=1_800_075_600.0, most_cpu_millis=2000, most_memory_bytes=2 * GI)
+    unused: Any = None
+    assert TunedBuffer(unused, unused, policy, busiest, unused).basis == said
 
 
 def test_a_size_of_little_that_was_seen_says_so(capsys: pytest.CaptureFixture[str]) -> None:
