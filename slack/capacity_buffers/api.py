@@ -138,8 +138,10 @@ class ScaledTarget(msgspec.Struct, gc=False):
     replicas: int
     """How many pods the object asks for: what a percentage is of while it has no live pod."""
     spec: wire.PodSpec | None = None
-    """Its template's; None where the kind has none that is known."""
+    """Its template's, or its newest pod's; None where the kind has no template that is known, and no pod."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Its template's."""
     observed: int | None = None
     """How many pods it has by its status: what a percentage is of while one of them lives."""
+    is_of_pod: bool = False
+    """Whether `spec` is that of its newest pod."""

@@ -5,8 +5,8 @@ template, with the defaults that the API server and the namespace's LimitRanges 
 taken over: no labels, volumes, claims, probes, account, limits, ports or priority.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,11 +19,13 @@ from slack.cluster import wire
 from slack.cluster.classes import Constraints
 from slack.cluster.constraints import needed_features, parse_constraints
 from slack.cluster.labels import HOSTNAME
-from slack.cluster.requests import effective_requests
+from slack.cluster.quantity import rounded
+from slack.cluster.requests import amounts_of, effective_requests
 from slack.cluster.selectors import Namespaces
 from slack.cluster.snapshot import BoolArray, Snapshot, Workload
 from slack.cluster.tables.interning import LONGEST_RULES
-from slack.planner.burst_eviction.admission import with_defaults
+from slack.errors import InvalidInput
+from slack.planner.burst_eviction.admission import with_defaults, within
 from slack.planner.model.shape import Shape
 from slack.planner.wanted.mirror_template import (
     label_value,
@@ -34,6 +36,10 @@ from slack.planner.wanted.mirror_template import (
 )
 
 NO_SPEC = wire.PodSpec()
+
+
+class RefusedChunk(InvalidInput):
+    """Admission would not let such a pod in."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,19 @@ class Chunk:
     """Of the template, for the scopes of quotas."""
     is_live: bool = False
     """Whether a live pod has decided."""
+    overhead: Mapping[str, int] = field(default_factory=dict)
+    """Of its RuntimeClass, in the units of `requests`, which do not have it: admission adds it to the placeholder."""
+
+    @cached_property
+    def total(self) -> dict[str, int]:
+        """Return what one takes of a node: requests and overhead."""
+        names = {**self.requests, **self.overhead}
+        return {name: self.requests.get(name, 0) + self.overhead.get(name, 0) for name in names}
 
     @cached_property
     def thousandths(self) -> dict[str, int]:
-        """Return the requests in thousandths of base units."""
-        return {name: amount if name == "cpu" else amount * 1000 for name, amount in self.requests.items()}
+        """Return what one takes in thousandths of base units."""
+        return {name: amount if name == "cpu" else amount * 1000 for name, amount in self.total.items()}
 
     @cached_property
     def usage(self) -> dict[str, int]:
@@ -70,22 +84,34 @@ class Chunk:
 def chunk_of_template(
     spec: wire.PodSpec,
     labels: Mapping[str, str],
-    ranges: Iterable[wire.LimitRange] = (),
+    ranges: Sequence[wire.LimitRange] = (),
     default_class: str = "",
+    overhead: wire.Quantities | None = None,
 ) -> Chunk:
     """Return a chunk as its template and admission make it.
 
     Args:
-        spec: of the template.
+        spec: of the template, or of a pod.
         labels: of the template.
         ranges: of the namespace.
         default_class: PriorityClass of pods that name none.
+        overhead: of the RuntimeClass that the template names.
 
     Raises:
-        ValueError: when a quantity or a scheduling constraint cannot be read.
+        ValueError: when a quantity or a scheduling constraint cannot be read, or a LimitRange admits no such pod.
     """
     admitted = _with_class(with_defaults(spec, ranges), default_class)
-    return Chunk(effective_requests(admitted), _constraints(admitted), dict(labels), admitted)
+    if not within(admitted, ranges):
+        raise RefusedChunk(f"a LimitRange admits no such pod: {', '.join(sorted(own.metadata.name for own in ranges))}")
+    if spec.runtime_class_name:
+        admitted = msgspec.structs.replace(admitted, overhead=wire.ABSENT)
+    amounts = {
+        name: rounded(name, amount)
+        for name, amount in amounts_of("overhead.podFixed", overhead).items()
+        if amount > 0 and spec.runtime_class_name
+    }
+    requests, constraints = effective_requests(admitted), _constraints(admitted)
+    return Chunk(requests, constraints, dict(labels), admitted, overhead=amounts)
 
 
 def _with_class(spec: wire.PodSpec, default_class: str) -> wire.PodSpec:

@@ -4,13 +4,21 @@ All buffers are gone through in order of creation, for they share quotas and the
 come to, and since when they have come to nothing, is handed in.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from slack.capacity_buffers.api import BufferReason, CapacityBuffer, PodTemplateObject, ScaledTarget
 from slack.capacity_buffers.ceiling import CeilingLedger
-from slack.capacity_buffers.chunks import NO_SPEC, Chunk, chunk_of_live, chunk_of_template, shape_of
+from slack.capacity_buffers.chunks import (
+    NO_SPEC,
+    Chunk,
+    RefusedChunk,
+    chunk_of_live,
+    chunk_of_template,
+    shape_of,
+)
 from slack.capacity_buffers.plan_memory import NO_ROW, KnownBuffer, PlanMemory
 from slack.capacity_buffers.quotas import QuotaLedger, count_allowed, take
 from slack.capacity_buffers.sizes import InvalidSize, size_of
@@ -22,10 +30,12 @@ from slack.planner.model.shape import Shape
 
 MOST_CHUNKS = 1000
 """Of one buffer. Its owner is not the one who pays for the nodes, and each chunk is an object."""
+MOST_OF_NAMESPACE = 5000
+"""Chunks of all buffers of one namespace, so that one tenant cannot flood the API server with pods."""
 MISSING_SECONDS = 10.0
 """A reference counts as absent after so long: it may be on its way, and Kueue rejects a workload on this word."""
 HOST_REFUSED = f"the template requires {HOSTNAME}: Karpenter brings no node for such pods, and keeps none for them"
-RangesOf = Callable[[str], Iterable[wire.LimitRange]]
+RangesOf = Callable[[str], Sequence[wire.LimitRange]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,8 @@ class BufferInputs:
     yields_to_markers: bool = False
     default_class: str = ""
     """Name of the PriorityClass of pods that name none."""
+    overhead_of: "Callable[[str], wire.Quantities | Unresolved | None]" = lambda _: {}
+    """What a RuntimeClass adds to a pod, by its name; None while that is not known."""
     missing_seconds: Callable[[CapacityBuffer], float] = lambda _: MISSING_SECONDS
     """For how long the reference of a buffer has not been found, this time included."""
     standing: Callable[[CapacityBuffer, Shape], int] = _no_chunks
@@ -100,8 +112,9 @@ def plan_buffers(snapshot: Snapshot, buffers: Iterable[CapacityBuffer], inputs: 
     if asked != memory.asked or inputs.quotas != memory.quotas_seen or ceiling != memory.ceiling:
         memory.asked, memory.quotas_seen, memory.ceiling = asked, inputs.quotas, ceiling
         quotas = QuotaLedger.from_quotas(inputs.quotas, memory.quotas)
+        counted: Counter[str] = Counter()
         for known, plan in zip(ordered, asked, strict=True):
-            _set_bounds(known, plan, quotas, inputs.ceiling)
+            _set_bounds(known, plan, quotas, inputs.ceiling, counted)
     for place, known in enumerate(ordered):
         chunk = known.plan.chunk
         if chunk is not None and chunk.zone_spread:
@@ -125,20 +138,36 @@ def _demand_of(
     if found is None or isinstance(found, Unresolved):
         known.source = ()
         return known.remember(_without_chunk(buffer, found, inputs))
-    source = (found, inputs.ranges(known.namespace))
+    overhead = _overhead_of(found, row, inputs)
+    if overhead is None or isinstance(overhead, Unresolved):
+        known.source = ()
+        return known.remember(BufferPlan(buffer, overhead, is_waiting=overhead is None))
+    source = (found, inputs.ranges(known.namespace), overhead)
     if known.asked is not None and known.source == source and _lives_on(snapshot, known, row, inputs.memory):
         return known.asked
     known.source, known.row = source, row
     known.live, known.facts_version = _live_facts(snapshot, row), inputs.memory.facts_version
     try:
         return known.remember(_size_buffer(snapshot, known, row, inputs, refuses_hosts=refuses_hosts))
-    except InvalidSize as error:
+    except (InvalidSize, RefusedChunk) as error:
         text = str(error)
     except ValueError as error:
         text = f"the pods cannot be read: {error}"
     name, generation = _template_of(found)
     problem = Unresolved(BufferReason.RESOLUTION_FAILED, text)
     return known.remember(BufferPlan(buffer, problem, template=name, template_generation=generation))
+
+
+def _overhead_of(
+    found: PodTemplateObject | ScaledTarget, row: int, inputs: BufferInputs
+) -> wire.Quantities | Unresolved | None:
+    """Return what the template's RuntimeClass adds; a pod that is there says it itself."""
+    if isinstance(found, PodTemplateObject):
+        spec = found.template.spec if found.template is not None else None
+    else:
+        spec = found.spec if row == NO_ROW else None
+    name = spec.runtime_class_name if spec is not None else None
+    return inputs.overhead_of(name) if name else {}
 
 
 def _template_of(found: PodTemplateObject | ScaledTarget) -> tuple[str | None, int | None]:
@@ -174,13 +203,13 @@ def _size_buffer(
     Raises:
         ValueError: when one of them cannot be had.
     """
-    buffer, (found, ranges) = known.buffer, known.source
+    buffer, (found, ranges, overhead) = known.buffer, known.source
     replicas = None
     template, generation = _template_of(found)
     if isinstance(found, PodTemplateObject):
         own = found.template or wire.PodTemplate()
         labels = (own.metadata.labels if own.metadata is not None else None) or {}
-        chunk = chunk_of_template(own.spec or NO_SPEC, labels, ranges, inputs.default_class)
+        chunk = chunk_of_template(own.spec or NO_SPEC, labels, ranges, inputs.default_class, overhead)
     else:
         chunk = _chunk_of_target(snapshot, known, row, inputs)
         replicas = found.replicas if row == NO_ROW or found.observed is None else found.observed
@@ -211,12 +240,13 @@ def _chunk_of_target(snapshot: Snapshot, known: KnownBuffer, row: int, inputs: B
     Raises:
         ValueError: when there is neither, or the template cannot be read.
     """
-    target, ranges = known.source
+    target, ranges, overhead = known.source
     if row != NO_ROW:
         return chunk_of_live(snapshot, row, target.spec, target.labels, inputs.default_class)
     if target.spec is None:
         raise InvalidSize(f"{known.workload} has no live pod, and its kind has no template that is known")
-    return chunk_of_template(target.spec, target.labels, ranges, inputs.default_class)
+    found = chunk_of_template(target.spec, target.labels, ranges, inputs.default_class, overhead)
+    return replace(found, is_live=target.is_of_pod)
 
 
 def _without_chunk(buffer: CapacityBuffer, found: Unresolved | None, inputs: BufferInputs) -> BufferPlan:
@@ -229,12 +259,16 @@ def _without_chunk(buffer: CapacityBuffer, found: Unresolved | None, inputs: Buf
     return BufferPlan(buffer, found)
 
 
-def _set_bounds(known: KnownBuffer, plan: BufferPlan, quotas: QuotaLedger, ceiling: CeilingLedger) -> None:
-    """Cut a size to what quotas, the ceiling and our own bound leave; an equal result stays the same object."""
+def _set_bounds(
+    known: KnownBuffer, plan: BufferPlan, quotas: QuotaLedger, ceiling: CeilingLedger, counted: Counter[str]
+) -> None:
+    """Cut a size to what quotas, the ceiling and our own bounds leave; an equal result stays the same object."""
     if plan.chunk is None:
         known.bounded = known.bounded_of = plan
         return
-    replicas, limits = _apply_bounds(known.namespace, plan.chunk, plan.asked, quotas, ceiling)
+    most = min(MOST_CHUNKS, max(MOST_OF_NAMESPACE - counted[known.namespace], 0))
+    replicas, limits = _apply_bounds(known.namespace, plan.chunk, plan.asked, quotas, ceiling, most)
+    counted[known.namespace] += replicas
     before = known.bounded
     if before is not None and known.bounded_of is plan and (before.replicas, before.limits) == (replicas, limits):
         return
@@ -243,18 +277,18 @@ def _set_bounds(known: KnownBuffer, plan: BufferPlan, quotas: QuotaLedger, ceili
 
 
 def _apply_bounds(
-    namespace: str, chunk: Chunk, asked: int, quotas: QuotaLedger, ceiling: CeilingLedger
+    namespace: str, chunk: Chunk, asked: int, quotas: QuotaLedger, ceiling: CeilingLedger, most: int
 ) -> tuple[int, tuple[str, ...]]:
     """Return what is left of a size, and what has cut it."""
     is_bounded = namespace in quotas
-    if not is_bounded and not ceiling.ceiling and asked <= MOST_CHUNKS:
+    if not is_bounded and not ceiling.ceiling and asked <= most:
         return asked, ()
     requests, usage = chunk.thousandths, chunk.usage
     counting = quotas.matching(namespace, chunk.spec, requests) if is_bounded else []
     bounds = ceiling.bounds_of(requests)
     by_quotas, quota_names = count_allowed(counting, usage, asked)
     by_ceiling, bound_names = ceiling.count_allowed(namespace, bounds, asked)
-    replicas = min(by_quotas, by_ceiling, MOST_CHUNKS, asked)
+    replicas = min(by_quotas, by_ceiling, most, asked)
     take(counting, usage, replicas)
     ceiling.subtract_chunks(namespace, bounds, replicas)
     if replicas == asked:
@@ -266,6 +300,8 @@ def _apply_bounds(
         limits.append(f"capacityBuffers.ceiling: {', '.join(bound_names)}")
     if asked > MOST_CHUNKS:
         limits.append(f"resource-slack: {MOST_CHUNKS} chunks a buffer at most")
+    if most < min(asked, MOST_CHUNKS):
+        limits.append(f"resource-slack: {MOST_OF_NAMESPACE} chunks a namespace at most")
     return replicas, tuple(limits)
 
 

@@ -47,6 +47,7 @@ from slack_operator.capacity_buffers.buffer_watches import BufferWatches
 from slack_operator.capacity_buffers.buffer_writer import BufferSet, BufferWriter
 from slack_operator.capacity_buffers.object_store import ObjectStore
 from slack_operator.capacity_buffers.reasons import SERVED_BY
+from slack_operator.capacity_buffers.runtime_classes import RuntimeClasses
 from slack_operator.capacity_buffers.served_api import BufferApi, discover
 from slack_operator.capacity_buffers.server_probe import ServerProbe
 from slack_operator.capacity_buffers.targets import Targets
@@ -130,6 +131,7 @@ class BufferServing:
         self._writer = writer
         self._probe = probe
         self._targets = targets
+        self._runtime_classes = RuntimeClasses(connection)
         self._telling = telling
         self._recorder = recorder
         self._recognised = recognised
@@ -298,7 +300,7 @@ class BufferServing:
     def _serve(self, seen: Observation, api: BufferApi, now: float) -> float:
         """Plan for all buffers that are ours, and write what differs; return the seconds until something is due."""
         mine = self._mine()
-        again = self._targets.refresh(mine, now)
+        again = [self._targets.refresh(mine, now), self._runtime_classes.refresh(now)]
         present, owner = self._sets(), self._owner(seen)
         plans = plan_buffers(seen.snapshot, mine, self._inputs(seen, mine, present, now))
         self._view.buffer_labels = _labels_of(plans)
@@ -314,8 +316,10 @@ class BufferServing:
         ]
         self._tell_conflicts(api)
         self._report(rows)
+        if self._probe.notice(self.buffers.get(self._options.namespace, PROBE_NAME)):
+            return 0.0
         absent = [MISSING_SECONDS - (now - at) for at in self._missing_since.values() if now - at < MISSING_SECONDS]
-        waits = [again, self._told.due_in(now), min(absent, default=None), 1.0 if self._writer.is_behind else None]
+        waits = [*again, self._told.due_in(now), min(absent, default=None), 1.0 if self._writer.is_behind else None]
         return max(min((wait for wait in waits if wait is not None), default=REST_SECONDS), GATHER_SECONDS)
 
     def _mine(self) -> list[CapacityBuffer]:
@@ -326,9 +330,9 @@ class BufferServing:
             is_probe = own.namespace == self._options.namespace and own.metadata.name == PROBE_NAME
             if is_probe or own.metadata.deletion_timestamp is not None:
                 continue
+            uids.add(own.uid)
             if not serves(self._options.serve, self._probe.finding.server, own.strategy):
                 continue
-            uids.add(own.uid)
             if self._unrivalled.get(own.uid) is own:  # whoever writes makes it another object
                 found.append(own)
                 continue
@@ -382,6 +386,7 @@ class BufferServing:
             unbound_scheduler=options.unbound_scheduler,
             yields_to_markers=options.yields_to_markers,
             default_class=_default_class(seen),
+            overhead_of=self._runtime_classes.overhead_of,
             missing_seconds=missing_seconds,
             standing=standing,
             memory=self._memory,

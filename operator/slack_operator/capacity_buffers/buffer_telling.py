@@ -128,10 +128,13 @@ class BufferTelling:
         absent = is_alone and waited >= LONE_SECONDS
         why = ""
         for (shape, _), each in zip(plan.parts, sets, strict=True):
-            why = why or self._why_infeasible(shape, each.name, seen, absent=absent)
+            total = plan.chunk.total if plan.chunk is not None else dict(shape.requests)
+            why = why or self._why_infeasible(shape, total, each.name, seen, absent=absent)
         return Fit(fitting, why)
 
-    def _why_infeasible(self, shape: Shape, name: str, seen: Observation, *, absent: bool) -> str:
+    def _why_infeasible(
+        self, shape: Shape, total: Mapping[str, int], name: str, seen: Observation, *, absent: bool
+    ) -> str:
         events = [event for event in seen.buffer_events if event.replica_set == name]
         if (refusal := standing_refusal(events)) is None:
             self._refused_since.pop(name, None)
@@ -141,6 +144,6 @@ class BufferTelling:
             return ""
         snapshot = seen.snapshot
         reach = ClassIndex(snapshot.node_classes).admitted(shape.constraints)
-        could_fit = could_hold(snapshot, dict(shape.requests), reach)
+        could_fit = could_hold(snapshot, total, reach)
         outlook = Outlook(could_fit, absent, events, self._refused_since.get(name))
         return why_infeasible(outlook, self._wall())

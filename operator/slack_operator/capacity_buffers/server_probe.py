@@ -30,6 +30,8 @@ from slack_operator.capacity_buffers.served_api import BufferApi
 
 log = logging.getLogger(__name__)
 
+CONFIRM_SECONDS = 60.0
+"""After so long a new probe confirms that a server was switched on."""
 NOT_YET = ServerFinding(BufferServer.UNKNOWN_YET, f"a probe waits for {PROBE_SECONDS:.0f} s for an answer")
 
 
@@ -84,6 +86,21 @@ class ServerProbe:
         self._ask(api, owner)
         self._asked_at = self._clock()
         return 1.0
+
+    def notice(self, probe: CapacityBuffer | None) -> bool:
+        """Take it from the standing probe that a server was switched on; return whether one was.
+
+        It holds at once, for two servers would keep the same chunks. A new probe confirms it soon.
+        """
+        if probe is None or probe.uid != self.uid or self._asked_at is not None:
+            return False
+        managers = status_managers(probe)
+        if self.finding.server is not BufferServer.NOBODY or not managers_of_others(managers):
+            return False
+        self.finding = judge(probe.status, managers)
+        self._next = min(self._next, self._clock() + CONFIRM_SECONDS)
+        log.info("CapacityBuffers are served by %s now: %s", self.finding.server, self.finding.evidence)
+        return True
 
     def without_kind(self, finding: ServerFinding) -> None:
         """Take it that there is no kind to serve."""

@@ -5,8 +5,10 @@ Karpenter does. Owned by the thread that serves; `mark_changed` may be called by
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 
@@ -16,9 +18,12 @@ from slack.capacity_buffers.scalable_kinds import BUILT_IN_KINDS, SCALABLE_GROUP
 from slack.cluster import wire
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, KubeError, decode_answer
+from slack.kube.paging import list_all
 from slack.kube.paths import resource_path
 
 POLL_SECONDS = 30.0
+READ_SECONDS = 5.0
+"""A GET waits so long at most, and a turn begins no further one after so long: a slow kind must not delay the rest."""
 AGAIN_SECONDS = 2.0
 """An object that is not found, or whose GET failed, is asked for again."""
 MOST_READS = 100
@@ -35,11 +40,23 @@ class _Spec(msgspec.Struct):
 
 class _Count(msgspec.Struct):
     replicas: int | None = None
+    selector: str | msgspec.Raw = ""
+    """Of a Scale: a label selector as text."""
 
 
 class _Object(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Count | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    creation_timestamp: datetime | None = None
+    labels: dict[str, str] | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: wire.PodSpec | None = None
 
 
 @dataclass(slots=True)
@@ -55,14 +72,21 @@ _OBJECT = msgspec.json.Decoder(_Object)
 class Targets:
     """See the module's docstring."""
 
-    def __init__(self, connection: Connection, kinds: Mapping[tuple[str, str], ScalableKind]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        kinds: Mapping[tuple[str, str], ScalableKind],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Nothing is known yet.
 
         Args:
             connection: to the API server.
             kinds: by group and kind, beside those that are built in.
+            clock: monotonic seconds.
         """
         self._connection = connection
+        self._clock = clock
         self._kinds = {**BUILT_IN_KINDS, **kinds}
         self._known: dict[Key, _Known] = {}
         self._listed: list[CapacityBuffer] = []
@@ -107,8 +131,12 @@ class Targets:
             due = sorted((known.due, key) for key, known in self._known.items() if known.due <= now)[:MOST_READS]
             for _, key in due:
                 self._known[key].due = float("inf")  # before it is read: a change meanwhile makes it due again
-        for _, key in due:
+        begun = self._clock()
+        for at, key in due:
             known = self._known[key]
+            if self._clock() - begun >= READ_SECONDS:
+                known.due = min(known.due, at)
+                continue
             target, again = self._read(key)
             if target is not None:
                 known.target = target
@@ -125,7 +153,9 @@ class Targets:
         path = resource_path(scalable.api_version, scalable.plural, namespace=namespace, name=name)
         path += "" if scalable.has_template else "/scale"
         try:
-            found = decode_answer(f"GET {path}", self._connection.request("GET", path), _OBJECT)
+            answer = self._connection.request("GET", path, timeout=READ_SECONDS)
+            found = decode_answer(f"GET {path}", answer, _OBJECT)
+            target = _target(found) if scalable.has_template else self._target_of_scale(namespace, found)
         except ApiError as error:
             if error.not_found:
                 return Unresolved(BufferReason.SCALABLE_REF_NOT_FOUND, f"there is no {kind} {namespace}/{name}"), (
@@ -138,7 +168,26 @@ class Targets:
             return None, AGAIN_SECONDS
         except KubeError:
             return None, AGAIN_SECONDS
-        return _target(found), None if scalable.is_watched else POLL_SECONDS
+        return target, None if scalable.is_watched else POLL_SECONDS
+
+    def _target_of_scale(self, namespace: str, found: _Object) -> ScaledTarget:
+        """Return what a Scale says; its selector finds the pods, as their owner may be another object.
+
+        Raises:
+            KubeError: when the pods cannot be listed.
+        """
+        target = _target(found)
+        selector = found.status.selector if found.status is not None else ""
+        if not isinstance(selector, str) or not selector:
+            return target
+        path = resource_path("v1", "pods", namespace=namespace)
+        pods = list_all(self._connection, path, _Pod, label_selector=selector)
+        newest = max(pods, key=lambda pod: _created(pod), default=None)
+        if newest is None or newest.spec is None:
+            return target
+        replicas = target.replicas if target.observed is None else target.observed
+        spec = newest.spec.detach()
+        return ScaledTarget(replicas, spec, newest.metadata.labels or {}, target.observed, is_of_pod=True)
 
 
 def _key(namespace: str, reference: ScalableReference) -> Key:
@@ -146,6 +195,10 @@ def _key(namespace: str, reference: ScalableReference) -> Key:
     if group == "core":
         group = ""
     return group or SCALABLE_GROUPS.get(reference.kind, ""), reference.kind, namespace, reference.name
+
+
+def _created(pod: _Pod) -> float:
+    return pod.metadata.creation_timestamp.timestamp() if pod.metadata.creation_timestamp else 0.0
 
 
 def _target(found: _Object) -> ScaledTarget:

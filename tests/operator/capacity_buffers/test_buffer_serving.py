@@ -171,6 +171,29 @@ def test_a_buffer_is_held_told_of_and_steady(monkeypatch: pytest.MonkeyPatch) ->
     assert len(world.api.log) == writes, "nothing is written in a steady cluster"
 
 
+def test_a_server_that_is_switched_on_later_gets_all_buffers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = BufferWorld(monkeypatch)
+    world.put_template()
+    world.put_buffer(**CHUNK)
+    world.put_buffer("ours", **CHUNK, provisioningStrategy=OURS)
+    world.pass_probe()
+    assert len(world.replicas()) == 2
+    ready = {"type": "ReadyForProvisioning", "status": "True", "reason": "AttributesSetSuccessfully"}
+    world.written_by("cluster-autoscaler", PROBE_NAME, {"replicas": 0, "conditions": [ready]})
+    world.step()
+    world.step(0.2)
+    assert list(world.replicas().values()) == [4], "its own strategy is left to us"
+    assert world.serving.report.finding.server == "ClusterAutoscalerController"
+    empty = {"type": "Provisioning", "status": "False", "reason": "BufferIsEmpty"}
+    for _ in range(62):
+        world.step()
+    world.written_by("cluster-autoscaler", PROBE_NAME, {"replicas": 0, "conditions": [ready, empty]})
+    for _ in range(int(PROBE_SECONDS) + 2):
+        world.step()
+    assert world.serving.report.finding.server == "ClusterAutoscaler", "a new probe has confirmed it"
+    assert list(world.replicas().values()) == [4]
+
+
 def test_provisioning_is_true_only_while_all_chunks_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     world = BufferWorld(monkeypatch)
     world.put_template(cpu="6")
