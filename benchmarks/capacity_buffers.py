@@ -6,13 +6,15 @@ Usage:
 
 Half of the buffers name a Deployment with pods, the other half a PodTemplate of their own. A third of the namespaces
 have a ResourceQuota. A plan is measured after a pod and a quota have changed, which is what nearly all plans follow.
-Exit code 1 if it takes too long, or buffers take too much memory.
+Each plan is checked: no namespace has more than its quota, its share or the ceiling leaves it.
+Exit code 1 if it takes too long, buffers take too much memory, or a namespace has too much.
 """
 
 import gc
 import sys
 import tracemalloc
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
@@ -32,6 +34,8 @@ from slack.cluster.snapshot import Snapshot
 BUFFERS, NAMESPACES = 2_000, 300
 WANTED_MS, WANTED_MIB = 30.0, 20.0
 ROUNDS = 9
+QUOTA_CORES, USED_CORES, QUOTA_PODS = 20, 5, 50
+CEILING_CORES, SHARE = 5_000, 0.1
 
 
 class BufferScene:
@@ -73,7 +77,7 @@ class BufferScene:
             targets=lambda own: self.targets.get(own.uid),
             ranges=lambda _: (),
             quotas=self.quotas,
-            ceiling=CeilingLedger(BufferCeiling(cpu=5_000_000, namespace_share=0.1)),
+            ceiling=CeilingLedger(BufferCeiling(cpu=CEILING_CORES * 1000, namespace_share=SHARE)),
             unbound_scheduler="resource-slack.io/unbound",
             memory=self.memory,
         )
@@ -92,12 +96,28 @@ def _template(namespace: str, name: str, number: int) -> PodTemplateObject:
 
 
 def _quota(namespace: str) -> wire.ResourceQuota:
-    hard = {"requests.cpu": "20", "pods": "50"}
+    hard = {"requests.cpu": str(QUOTA_CORES), "pods": str(QUOTA_PODS)}
     return wire.ResourceQuota(
         metadata=wire.Metadata(name="quota", namespace=namespace),
         spec=wire.QuotaSpec(hard=dict(hard)),
-        status=wire.QuotaStatus(hard=dict(hard), used={"requests.cpu": "5"}),
+        status=wire.QuotaStatus(hard=dict(hard), used={"requests.cpu": str(USED_CORES)}),
     )
+
+
+def beyond_bounds(plans: Sequence[BufferPlan], bounded: Container[str]) -> int:
+    """Count the namespaces that have more than they may; all of them together are one more."""
+    millis, chunks = Counter[str](), Counter[str]()
+    for plan in plans:
+        if plan.chunk is not None:
+            millis[plan.buffer.namespace] += plan.replicas * plan.chunk.requests.get("cpu", 0)
+            chunks[plan.buffer.namespace] += plan.replicas
+    found = int(millis.total() > CEILING_CORES * 1000)
+    for name, amount in millis.items():
+        most = CEILING_CORES * 1000 * SHARE
+        if name in bounded:
+            most = min(most, (QUOTA_CORES - USED_CORES) * 1000)
+        found += amount > most or (name in bounded and chunks[name] > QUOTA_PODS)
+    return found
 
 
 def report(share: float) -> Report:
@@ -111,8 +131,7 @@ def report(share: float) -> Report:
         gc.collect()
         tracemalloc.start()
         scene = BufferScene(columns.snapshot(NOW), count)
-        plans = scene.plan(columns.snapshot(NOW))
-        del plans
+        scene.plan(columns.snapshot(NOW))
         gc.collect()
         mib = tracemalloc.get_traced_memory()[0] / (1 << 20)
         tracemalloc.stop()
@@ -122,7 +141,9 @@ def report(share: float) -> Report:
             snapshot = columns.snapshot(NOW)
             scene.change_quota()
             times.append(cpu_seconds(partial(scene.plan, snapshot)))
-        good = median(times) * 1e3 <= WANTED_MS and mib <= WANTED_MIB
+        bounded = {own.metadata.namespace or "" for own in scene.quotas}
+        beyond = beyond_bounds(scene.plan(columns.snapshot(NOW)), bounded)
+        good = median(times) * 1e3 <= WANTED_MS and mib <= WANTED_MIB and not beyond
         found.rows.append(
             {
                 "buffers": count,
@@ -130,6 +151,7 @@ def report(share: float) -> Report:
                 "wanted ms": WANTED_MS,
                 "memory MiB": mib,
                 "most MiB": WANTED_MIB,
+                "beyond bounds": beyond,
                 "": "ok" if good else "missed",
             }
         )

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from slack.capacity_buffers.api import BufferReason, CapacityBuffer, ScaledTarget
 from slack.capacity_buffers.ceiling import BufferCeiling
-from slack.capacity_buffers.plan import MOST_CHUNKS, BufferInputs, BufferPlan, Unresolved, plan_buffers
+from slack.capacity_buffers.plan import (
+    MOST_CHUNKS,
+    MOST_OF_NAMESPACE,
+    BufferInputs,
+    BufferPlan,
+    Unresolved,
+    plan_buffers,
+)
 from slack.cluster import wire
 from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL, ZONE
 from slack.cluster.snapshot import Snapshot
@@ -222,6 +229,36 @@ def test_a_namespace_without_a_pod_left_gets_no_chunk() -> None:
     plan = _plan(buffer(**CHUNK, replicas=3), inputs([template()], quotas=[quota({"pods": "5"}, {"pods": "5"})]))
 
     assert (plan.replicas, plan.limits) == (0, ("quotas: q",))
+
+
+def test_the_overhead_of_a_runtime_class_counts_but_is_not_asked_for_a_second_time() -> None:
+    own = template(runtimeClassName="kata", overhead={"cpu": "250m"})  # admission has written it into a copied spec
+    found = inputs([own], quotas=[quota({"cpu": "4500m"})], overhead_of={"kata": {"cpu": "250m"}}.get)
+    plan = _plan(buffer(**CHUNK, replicas=9), found)
+    assert (plan.replicas, plan.limits) == (6, ("quotas: q",))
+    assert plan.shape is not None
+    assert (dict(plan.shape.requests)["cpu"], plan.shape.runtime_class) == (500, "kata")
+    assert _plan(buffer(**CHUNK, limits={"cpu": "3"}), found).asked == 4
+    assert _plan(buffer(**CHUNK, replicas=1), inputs([own], overhead_of=lambda _: None)).is_waiting
+    gone = Unresolved(BufferReason.RESOLUTION_FAILED, "there is no RuntimeClass kata")
+    assert _plan(buffer(**CHUNK, replicas=1), inputs([own], overhead_of=lambda _: gone)).problem == gone
+
+
+def test_a_template_that_a_limit_range_refuses_gives_no_chunk() -> None:
+    item = {"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2"}}
+    ranges = [msgspec.convert({"metadata": {"name": "small"}, "spec": {"limits": [item]}}, wire.LimitRange)]
+    plan = _plan(buffer(**CHUNK, replicas=1), inputs([template(cpu="3")], ranges=ranges))
+    assert plan.problem == Unresolved(BufferReason.RESOLUTION_FAILED, "a LimitRange admits no such pod: small")
+    assert _plan(buffer(**CHUNK, replicas=1), inputs([template(cpu="1")], ranges=ranges)).replicas == 1
+
+
+def test_one_namespace_gets_so_many_chunks_at_most() -> None:
+    buffers = [buffer(f"b{number}", age=-number, **CHUNK, replicas=MOST_CHUNKS) for number in range(7)]
+    other = buffer("other", "side", age=-9, **CHUNK, replicas=3)
+    found = inputs([template(), template(namespace="side")])
+    plans = plan_buffers(snapshot_of(*NODES), [*buffers, other], found)
+    assert [plan.replicas for plan in plans] == [*[MOST_CHUNKS] * 5, 0, 0, 3]
+    assert plans[5].limits == (f"resource-slack: {MOST_OF_NAMESPACE} chunks a namespace at most",)
 
 
 def test_the_ceiling_and_our_own_bound_cut_and_say_so() -> None:

@@ -34,7 +34,7 @@ class Server:
     def __init__(self, **objects: Any) -> None:
         self.objects = {path.replace("__", "/"): found for path, found in objects.items()}
 
-    def request(self, method: str, path: str) -> bytes:
+    def request(self, method: str, path: str, timeout: float = 0.0) -> bytes:
         found = next((body for end, body in self.objects.items() if path.endswith(end)), None)
         if found is None:
             raise ApiError(404, "NotFound", f"{path} not found")
