@@ -1,5 +1,8 @@
 """CapacityBuffers served on real components, with exactly the rights of the chart."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +67,7 @@ def test_a_buffer_is_served_within_its_bounds_and_each_condition_is_true(cluster
         assert {pod["metadata"]["uid"] for pod in placeholders(api)} == uids, "no placeholder is made anew"
         _a_policy_counts_it(api)
         _size_follows_a_workload(api)
+        _a_size_is_learnt(cluster)
         _quota_and_missing_reference(api)
         writes = api.get("/apis/autoscaling.x-k8s.io/v1beta1/namespaces/default/capacitybuffers/cb")["metadata"]
         operator.wait_for_plans(3)
@@ -128,6 +132,19 @@ def _size_follows_a_workload(api: Api) -> None:
     _wait_for_size(api, "web", "replicas", 4)
 
 
+def _a_size_is_learnt(cluster: Backend) -> None:
+    """`tune --buffer` reads buffer, workload and pods of the cluster, and names the value that is to be set."""
+    program, kubeconfig = str(Path(sys.executable).with_name("resource-slack")), str(cluster.kubeconfig)
+    command = [program, "tune", "--buffer", "default/web", "--objective", "0.9", "--kubeconfig", kubeconfig]
+    found = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    tuned = json.loads(found.stdout)
+    assert (tuned["buffer"], tuned["field"], tuned["pods_now"]) == ("default/web", "percentage", 6)
+    assert tuned["chunk"] == {"cpu_millis": 500, "memory_bytes": 256 << 20}
+    assert tuned["known"]
+    assert tuned["value"] >= 1
+
+
 def _quota_and_missing_reference(api: Api) -> None:
     """A quota of the buffer's namespace cuts it, pods included; what is not there is said after 10 s."""
     api.create(pod_template("chunk", "shop"))
@@ -149,6 +166,28 @@ def _quota_and_missing_reference(api: Api) -> None:
     wait_for_provisioning(api, "lost", "False NotReadyForProvisioning", 40)
     assert buffer_reasons(api, "lost")["ReadyForProvisioning"] == "False PodTemplateNotFound"
     delete_buffer(api, "lost")
+
+
+@pytest.mark.core
+def test_on_full_nodes_the_older_of_two_equal_buffers_fits(cluster: Backend) -> None:
+    api = cluster.api
+    two_nodes(api)
+    install_kind(api)
+    api.create(pod_template("chunk"))
+    with serving(cluster):
+        api.create(capacity_buffer("z-older", podTemplateRef={"name": "chunk"}, replicas=6))
+        wait_for_provisioning(api, "z-older", FITS, PROBE_SECONDS)
+        api.create(capacity_buffer("a-younger", podTemplateRef={"name": "chunk"}, replicas=10))
+        wait_for_provisioning(api, "a-younger", FITS)
+        change_buffer(api, "z-older", replicas=10)
+        wait_for_provisioning(api, "a-younger", WAITS)
+        wait_for_provisioning(api, "z-older", FITS)
+        said = next(c["message"] for c in buffer_status(api, "a-younger")["conditions"] if c["type"] == "Provisioning")
+        assert said == "6 of 10 chunks fit; 4 wait for a node"
+        delete_buffer(api, "z-older")
+        wait_for_provisioning(api, "a-younger", FITS)
+        delete_buffer(api, "a-younger")
+        wait_until(lambda: not buffer_sets(api) and not placeholders(api), 20, "all to be given back")
 
 
 def test_what_is_deleted_while_nobody_looks_is_taken_away_and_the_kind_may_come_back(cluster: Backend) -> None:
