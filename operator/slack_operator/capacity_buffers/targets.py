@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -67,6 +67,7 @@ class _Known:
 
 
 _OBJECT = msgspec.json.Decoder(_Object)
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Targets:
@@ -182,7 +183,7 @@ class Targets:
             return target
         path = resource_path("v1", "pods", namespace=namespace)
         pods = list_all(self._connection, path, _Pod, label_selector=selector)
-        newest = max(pods, key=lambda pod: _created(pod), default=None)
+        newest = max(pods, key=lambda pod: pod.metadata.creation_timestamp or _BEGINNING, default=None)
         if newest is None or newest.spec is None:
             return target
         replicas = target.replicas if target.observed is None else target.observed
@@ -195,10 +196,6 @@ def _key(namespace: str, reference: ScalableReference) -> Key:
     if group == "core":
         group = ""
     return group or SCALABLE_GROUPS.get(reference.kind, ""), reference.kind, namespace, reference.name
-
-
-def _created(pod: _Pod) -> float:
-    return pod.metadata.creation_timestamp.timestamp() if pod.metadata.creation_timestamp else 0.0
 
 
 def _target(found: _Object) -> ScaledTarget:
