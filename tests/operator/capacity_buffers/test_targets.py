@@ -55,7 +55,7 @@ def test_the_pods_of_a_listed_kind_are_found_by_the_selector_of_its_scale() -> N
     server: Any = ScaleServer(pods, clock)
     targets = Targets(server, KINDS, clock)
     targets.refresh([_buffer("web")], clock())
-    found = targets.of(_buffer("web"))
+    found = targets.target_of(_buffer("web"))
     assert isinstance(found, ScaledTarget)
     assert (found.replicas, found.observed, found.is_of_pod) == (3, 3, True)
     assert effective_requests(found.spec) == {"cpu": 2000}, "as the newest pod is"
@@ -63,7 +63,7 @@ def test_the_pods_of_a_listed_kind_are_found_by_the_selector_of_its_scale() -> N
     server.pods = []
     clock.now += 40
     targets.refresh([_buffer("web")], clock())
-    found = targets.of(_buffer("web"))
+    found = targets.target_of(_buffer("web"))
     assert isinstance(found, ScaledTarget)
     assert (found.replicas, found.spec, found.is_of_pod) == (4, None, False), "without a pod as its spec asks"
 
@@ -78,7 +78,7 @@ def test_a_slow_kind_does_not_hold_a_turn_up_for_long() -> None:
     assert clock() - begun <= 2 * READ_SECONDS
     for _ in buffers:
         targets.refresh(buffers, clock())
-    assert all(targets.of(own) is not None for own in buffers), "each has its turn"
+    assert all(targets.target_of(own) is not None for own in buffers), "each has its turn"
 
 
 def test_the_overhead_of_runtime_classes_is_read_while_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
