@@ -65,7 +65,7 @@ class BufferWriter:
         self._in_order: dict[str, tuple[OwnReplicaSet, BufferSet]] = {}
         """By name: what is there as it should be, and what should."""
         self.is_behind = False
-        """Whether there was more to write than a turn may."""
+        """Whether more is to be written than a turn may, or after what it has written."""
         self.writes = 0
 
     def begin_turn(self) -> None:
@@ -78,11 +78,20 @@ class BufferWriter:
         self._retries.keep_only(keys)
 
     def carry_out(self, present: Mapping[str, OwnReplicaSet], wanted: Mapping[str, BufferSet]) -> None:
-        """Make the ReplicaSets what is wanted: what is not is deleted first, then counts fall, then they rise."""
-        for name in sorted(present.keys() - wanted.keys()):
-            found = present[name]
-            if found.metadata.deletion_timestamp is None:
-                self._delete(name, found.metadata.uid or "")
+        """Make the ReplicaSets what is wanted: what is not is deleted first, then counts fall, then they rise.
+
+        One that is not wanted gets the count 0 before it is deleted: its controller deletes pods sooner than the
+        garbage collector, and another server may hold the same chunks by then.
+        """
+        unwanted = [present[name] for name in sorted(present.keys() - wanted.keys())]
+        going = [own for own in unwanted if own.metadata.deletion_timestamp is None]
+        for found in going:
+            if replicas_of(found):
+                self._empty(found.metadata.name, found.metadata.uid or "")
+                self.is_behind = True
+        for found in going:
+            if not replicas_of(found):
+                self._delete(found.metadata.name, found.metadata.uid or "")
         changes = []
         in_order: dict[str, tuple[OwnReplicaSet, BufferSet]] = {}
         for name, own in wanted.items():
@@ -99,6 +108,11 @@ class BufferWriter:
         self._in_order = in_order
         for _, name in sorted(changes):
             self._apply(wanted[name])
+
+    def _empty(self, name: str, uid: str) -> None:
+        path = resource_path("apps/v1", "replicasets", namespace=self._namespace, name=name)
+        body = {"metadata": {"uid": uid}, "spec": {"replicas": 0}}
+        self._write(name, ("empty", uid), lambda: self._writer.merge_patch(path, body))
 
     def _delete(self, name: str, uid: str) -> None:
         path = resource_path("apps/v1", "replicasets", namespace=self._namespace, name=name)

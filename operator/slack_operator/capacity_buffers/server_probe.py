@@ -94,10 +94,13 @@ class ServerProbe:
         """
         if probe is None or probe.uid != self.uid or self._asked_at is not None:
             return False
-        managers = status_managers(probe)
-        if self.finding.server is not BufferServer.NOBODY or not managers_of_others(managers):
+        managers = managers_of_others(status_managers(probe))
+        if self.finding.server is not BufferServer.NOBODY or not managers:
             return False
-        self.finding = judge(probe.status, managers)
+        found = judge(probe.status, managers)
+        if found.server is BufferServer.OTHER:  # its first write may be a part only
+            return False
+        self.finding = found
         self._next = min(self._next, self._clock() + CONFIRM_SECONDS)
         log.info("CapacityBuffers are served by %s now: %s", self.finding.server, self.finding.evidence)
         return True

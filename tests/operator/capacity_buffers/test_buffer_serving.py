@@ -182,6 +182,8 @@ def test_a_server_that_is_switched_on_later_gets_all_buffers_at_once(monkeypatch
     world.written_by("cluster-autoscaler", PROBE_NAME, {"replicas": 0, "conditions": [ready]})
     world.step()
     world.step(0.2)
+    assert sorted(world.replicas().values()) == [0, 4], "the controller of ReplicaSets deletes pods soonest"
+    world.step(0.2)
     assert list(world.replicas().values()) == [4], "its own strategy is left to us"
     assert world.serving.report.finding.server == "ClusterAutoscalerController"
     empty = {"type": "Provisioning", "status": "False", "reason": "BufferIsEmpty"}
