@@ -41,6 +41,9 @@ IDLE_SECONDS = 20.0
 """An idle operator is looked at for as long before its bursts: two plans."""
 SETTLE_SECONDS = 4.0
 """From the last binding on: the capacity is asked for again, at the latest two seconds after the burst."""
+REFILL_SECONDS = 5.0
+"""The controllers may send 200 requests at once, and 100 more each second. A burst that begins with fewer creates its
+pods more slowly, and waits less for the scheduler."""
 LEASES = "coordination.k8s.io/leases"
 _BINDING = re.compile(rb'/namespaces/default/pods/[^/"]+/binding"')
 FLAGS: Mapping[Kind, Sequence[str]] = {Kind.BOUND: ("--no-make-way",), Kind.WAY: (), Kind.UNBOUND: ()}
@@ -142,7 +145,7 @@ class Stage:
         remove(self.cluster.api)
         if operator is not None:
             self._wait_until_held(case, 90)
-            time.sleep(1)
+        time.sleep(REFILL_SECONDS)
 
     def cost(self, case: Case, operator: Operator, idle_seconds: float) -> tuple[Cost, float]:
         """Count what placeholders cost the API server; return that, and the idle operator's share of a core.
