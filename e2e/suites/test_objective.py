@@ -23,10 +23,10 @@ from e2e.harness.product.operator import (
     wait_until_placed,
 )
 from slack.cluster.hold import Hold
+from slack.documents.slackhistory import MOST_STATE_CHARACTERS
 from slack.planner.objective.codec import decode, encode
 from slack.planner.objective.learner import Learner
 from slack.planner.objective.turn import Turn
-from slack.planner.policy.history import MOST_STATE_CHARACTERS
 from slack.planner.policy.spec import Objective
 
 HISTORIES = f"/apis/resource-slack.io/v1alpha1/namespaces/{NAMESPACE}/slackhistories"

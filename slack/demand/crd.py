@@ -19,8 +19,7 @@ from slack.demand.policy import (
     out_of_bounds,
 )
 from slack.documents.activation_status import ActivationPoolStatus, ActivationQuotaStatus
-from slack.schema.status_fields import column
-from slack.schema.status_struct import status_schema
+from slack.schema.status_struct import column, status_schema
 from slack.schema.structural import AGE, QUANTITY, Rules, Schema, custom_resource, structural
 
 GROUP, _, VERSION = API_VERSION.partition("/")

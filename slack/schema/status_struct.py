@@ -112,3 +112,9 @@ def _item(node: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]])
     """Return the entry of a list: its struct's docstring would say again what the list's description says."""
     found = _node(node, definitions)
     return found if "description" in node else {name: value for name, value in found.items() if name != "description"}
+
+
+def column(name: str, path: str, description: str, *, kind: str = "string", wide: bool = False) -> Schema:
+    """Return a printed column; a wide one shows with `-o wide` only."""
+    printed: Schema = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return printed | ({"priority": 1} if wide else {})

@@ -8,8 +8,7 @@ from typing import Final
 
 from slack.cluster.labels import API_VERSION
 from slack.documents.throttle_status import ThrottlePolicyStatus
-from slack.schema.status_fields import column
-from slack.schema.status_struct import status_schema
+from slack.schema.status_struct import column, status_schema
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 from slack.throttler.config import KIND, RATES_CROSSED, SPELT_TWICE, ThrottlePolicySpec
 from slack.throttler.fields import (

@@ -11,10 +11,10 @@ tried again after a pause.
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from slack.cluster import wire
 from slack.cluster.labels import API_VERSION
+from slack.documents.slackscale_status import SlackScaleStatus
 from slack.kube.apply import Writer, refusal_text
 from slack.kube.errors import WRITE_FAILURES, ApiError, KubeError, is_another_object
 from slack.kube.events import EventKind, ObjectRef
@@ -170,14 +170,14 @@ class PolicyScaler:
         taken = self._is_taken(scale, done)
         if condition.status and (contest := self._standing(name, STATUS)):
             condition = _not("WrittenBack", _status_text(contest))
-        figures = {} if entry is None else {key: entry.status.get(key) for key in ("replicas", "selector")}
+        of_policy: Status = {} if entry is None else entry.status
         generation = scale.metadata.generation or 0
         previous: Status = there if done.status is None else done.status
-        status: dict[str, Any] = {
-            "observedGeneration": generation,
-            **{key: value for key, value in figures.items() if value is not None},
-            "conditions": with_times([condition], previous, rfc3339(self._wall()), generation),
-        }
+        figures = SlackScaleStatus(
+            observed_generation=generation, replicas=of_policy.get("replicas"), selector=of_policy.get("selector")
+        )
+        conditions = with_times([condition], previous, rfc3339(self._wall()), generation)
+        status = figures.document() | {"conditions": conditions}
         if done.status is None and _has(there, status):
             done.status = status  # a process before this one has written it
         if (status != done.status or taken) and not self._retries.wait_seconds(scale.metadata.uid or ""):

@@ -9,8 +9,7 @@ from typing import Final
 from slack.audit.api.policy import KIND, AuditPolicySpec
 from slack.cluster.labels import API_VERSION
 from slack.documents.audit_status import CpuAuditPolicyStatus, CpuAuditReportContent
-from slack.schema.status_fields import column
-from slack.schema.status_struct import status_schema
+from slack.schema.status_struct import column, status_schema
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
 GROUP, _, VERSION = API_VERSION.partition("/")

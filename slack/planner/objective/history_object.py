@@ -8,9 +8,9 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from slack.documents.slackhistory import MOST_STATE_CHARACTERS, LearntHistory
 from slack.planner.objective.codec import InvalidState, decode, encode
 from slack.planner.objective.learner import Learner
-from slack.planner.policy.history import MOST_STATE_CHARACTERS
 
 
 def learnt(learner: Learner, saved_at: str) -> dict[str, Any]:
@@ -20,13 +20,13 @@ def learnt(learner: Learner, saved_at: str) -> dict[str, Any]:
         learner: what was learnt of one policy.
         saved_at: now, as RFC 3339 has it.
     """
-    return {
-        "state": base64.b64encode(encode(learner)).decode("ascii"),
-        "savedAt": saved_at,
-        "hours": round(learner.tally.hours),
-        "started": round(learner.tally.started),
-        "late": round(learner.tally.late),
-    }
+    return LearntHistory(
+        state=base64.b64encode(encode(learner)).decode("ascii"),
+        saved_at=saved_at,
+        hours=round(learner.tally.hours),
+        started=round(learner.tally.started),
+        late=round(learner.tally.late),
+    ).document()
 
 
 def learner_of(history: Mapping[str, Any]) -> Learner:

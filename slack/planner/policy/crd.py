@@ -25,8 +25,7 @@ from slack.planner.policy.placeholders import (
 from slack.planner.policy.scale import scale_paths
 from slack.planner.policy.spec import KIND, NO_CHANGE, NO_SCHEDULER, ONE_NUMBER, ONE_THRESHOLD, PolicySpec
 from slack.planner.policy.warm import NO_BYTES, NO_IMAGES
-from slack.schema.status_fields import column
-from slack.schema.status_struct import status_schema
+from slack.schema.status_struct import column, status_schema
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
 PLURAL = SLACK_POLICIES

@@ -7,13 +7,12 @@ anybody may write there. Only the operator reads it; `learnt.state` is for no pe
 from typing import Final
 
 from slack.cluster.labels import API_VERSION
-from slack.schema.status_fields import COUNT, TIME, column
+from slack.documents.slackhistory import LearntHistory
+from slack.schema.status_struct import column, status_schema
 from slack.schema.structural import AGE, Schema, custom_resource
 
 HISTORY_KIND = "SlackHistory"
 HISTORY_PLURAL = "slackhistories"
-MOST_STATE_CHARACTERS = 349_528
-"""256 KiB in base64."""
 _GROUP, _, _VERSION = API_VERSION.partition("/")
 
 _SCHEMA: Final[Schema] = {
@@ -24,21 +23,7 @@ _SCHEMA: Final[Schema] = {
         "apiVersion": {"type": "string", "description": f"Always {API_VERSION}."},
         "kind": {"type": "string", "description": f"Always {HISTORY_KIND}."},
         "metadata": {"type": "object"},
-        "learnt": {
-            "type": "object",
-            "description": "What was learnt.",
-            "properties": {
-                "state": {
-                    "type": "string",
-                    "maxLength": MOST_STATE_CHARACTERS,
-                    "description": "All of it, for the operator: RSOBJ1 and compressed MessagePack, in base64.",
-                },
-                "savedAt": TIME | {"description": "When it was written."},
-                "hours": COUNT | {"description": "Hours that were watched."},
-                "started": COUNT | {"description": "Pods that started in these hours."},
-                "late": COUNT | {"description": "Those of them that waited for a node."},
-            },
-        },
+        "learnt": status_schema(LearntHistory),
     },
 }
 

@@ -9,7 +9,8 @@ one truth, `spec.extraCapacity.replicas` of the policy: plans know nothing of th
 from typing import Final
 
 from slack.cluster.labels import API_VERSION, LABEL_PLACEHOLDER, LABEL_POLICY
-from slack.schema.status_fields import COUNT, TIME, column, text
+from slack.documents.slackscale_status import SlackScaleStatus
+from slack.schema.status_struct import column, status_schema
 from slack.schema.structural import AGE, Schema, custom_resource
 
 SCALE_KIND = "SlackScale"
@@ -17,7 +18,6 @@ SCALE_PLURAL = "slackscales"
 MOST_REPLICAS = 5000
 """As `spec.extraCapacity.replicas`."""
 _GROUP, _, _VERSION = API_VERSION.partition("/")
-_GENERATION: Final[Schema] = {"type": "integer", "format": "int64"}
 
 
 def scale_paths(replicas: str) -> Schema:
@@ -55,19 +55,6 @@ def scale_crd() -> Schema:
     )
 
 
-_CONDITION: Final[Schema] = {
-    "type": "object",
-    "required": ["type", "status", "reason", "message", "lastTransitionTime"],
-    "properties": {
-        "type": text("Ready: the policy has the replicas of this object.", 316),
-        "status": {"type": "string", "enum": ["True", "False", "Unknown"], "description": "Whether it is so."},
-        "reason": text("One CamelCase word that stays the same."),
-        "message": text("A sentence for people.", 32768),
-        "lastTransitionTime": TIME | {"description": "Since when the status is as it is."},
-        "observedGeneration": _GENERATION | {"description": "The metadata.generation that it is about."},
-    },
-}
-
 _SCHEMA: Final[Schema] = {
     "type": "object",
     "description": "The /scale of the SlackPolicy of the same name, for autoscalers: a HorizontalPodAutoscaler scales "
@@ -91,25 +78,8 @@ _SCHEMA: Final[Schema] = {
                 }
             },
         },
-        "status": {
-            "type": "object",
-            "description": "What the policy says. Written by the operator only.",
-            # Until the operator has looked, tools that go by kstatus would take a new object for done.
-            "default": {"observedGeneration": -1},
-            "properties": {
-                "observedGeneration": _GENERATION | {"description": "The metadata.generation that this is about."},
-                "replicas": COUNT | {"description": "status.replicas of the policy."},
-                "selector": text("status.selector of the policy.", 256),
-                "conditions": {
-                    "type": "array",
-                    "maxItems": 8,
-                    "items": _CONDITION,
-                    "description": "Ready, or why not.",
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["type"],
-                },
-            },
-        },
+        # Until the operator has looked, tools that go by kstatus would take a new object for done.
+        "status": status_schema(SlackScaleStatus) | {"default": {"observedGeneration": -1}},
     },
     "x-kubernetes-validations": [
         {

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from slack.documents.slackhistory import MOST_STATE_CHARACTERS
 from slack.kube.errors import ApiError
 from slack.planner.objective.codec import decode, encode
 from slack.planner.objective.history_object import learnt
 from slack.planner.objective.learner import Learner
-from slack.planner.policy.history import MOST_STATE_CHARACTERS
 from slack_operator.learning.history_store import OTHER_VERSION_HOURS, REFUSED_AGAIN_SECONDS, TELL_SECONDS
 from slack_operator.learning.objectives import QUIET_SAVE_SECONDS, SAVE_SECONDS
 from slack_operator.runtime.conditions import rfc3339
