@@ -21,7 +21,7 @@ def raised(namespace: str, owner: str, container: str) -> Any:
 
 
 def written(folder: Path, *findings: Any) -> dict[str, Any]:
-    result: Any = SimpleNamespace(of=lambda finding: (finding.advice,))
+    result: Any = SimpleNamespace(advice_for=lambda finding: (finding.advice,))
     write_patches(folder, result, findings)
     return {file.name: yaml.safe_load(file.read_text()) for file in folder.iterdir()}
 
