@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked.add_argument("--keep", type=Path, default=None, metavar="FILE", help=said)
     said = "the form of placeholders; with Auto they are unbound, as each load has an autoscaler (%(default)s)"
     asked.add_argument("--hold", type=Hold, choices=list(Hold), default=Hold.AUTO, help=said)
+    said = "measure the days in which an objective learns as well"
+    asked.add_argument("--from-start", action="store_true", help=said)
     asked.add_argument("--processes", type=int, default=2, metavar="N", help="cases at a time")
     options = asked.parse_args(arguments)
     known = {case.name: case for case in (*CASES, *(recordings(options.recordings) if options.recordings else ()))}
@@ -45,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     order = sorted(cases, key=_place)
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         wanted = {"coarse": options.quick, "kinds": kinds, "keep": options.keep, "hold": options.hold}
+        wanted["from_start"] = options.from_start
         futures = {case.name: pool.submit(work, case, seeds, **wanted) for case in order}
         made = [(case, futures[case.name].result()) for case in cases]
     say(f"{time.monotonic() - began:.0f} s")

@@ -17,13 +17,15 @@ from slack.cluster.hold import Hold
 from slack.simulator.runs.baselines import with_known_prices
 from slack.simulator.scenario.scenario import Scenario, parse_scenario
 from slack.simulator.traces.parquet import read_trace
-from slack.simulator.traces.replay import scenario_of
+from slack.simulator.traces.replay import WARM_UP, scenario_of
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "scenarios"
 SCENARIOS = ROOT / "benchmarks" / "scenarios"
 LEARNING = timedelta(hours=48)
 _DAY = timedelta(hours=24)
+_SETTLED = "30m"
+"""The first nodes have settled by then."""
 _LOOKS = timedelta(seconds=60)
 _OPERATOR = {"interval": "60s", "relevantChange": 0.1}
 
@@ -58,13 +60,20 @@ def recordings(folder: Path) -> tuple[Case, ...]:
     return tuple(Case(path.stem, False, path) for path in sorted(folder.glob("*.parquet")))
 
 
-def load(case: Case, hold: Hold = Hold.AUTO) -> Scenario:
-    """Return the scenario of a case, with prices; the operator's placeholders have the form that `hold` comes to."""
+def load(case: Case, hold: Hold = Hold.AUTO, *, from_start: bool = False) -> Scenario:
+    """Return the scenario of a case, with prices.
+
+    Args:
+        case: of which.
+        hold: the operator's placeholders have the form that it comes to.
+        from_start: measure the days in which an objective learns as well, from when the nodes have settled.
+    """
     if case.file.suffix == ".parquet":
         trace = read_trace(case.file.read_bytes(), source=case.name)
-        scenario = scenario_of(trace, source=case.name, warm_up=_DAY).scenario
+        scenario = scenario_of(trace, source=case.name, warm_up=WARM_UP if from_start else _DAY).scenario
         # the first two of its days are for learning, as of the other cases
-        early = min(LEARNING, (scenario.duration - scenario.warm_up) / 2) + scenario.warm_up
+        learning = min(LEARNING, (scenario.duration - scenario.warm_up) / 2)
+        early = scenario.warm_up if from_start else learning + scenario.warm_up
         operator = scenario.operator.model_copy(update={"interval": _LOOKS, "relevant_change": 0.1, "hold": hold})
         return with_known_prices(
             scenario.model_copy(update={"name": case.name, "warm_up": early, "operator": operator})
@@ -72,6 +81,8 @@ def load(case: Case, hold: Hold = Hold.AUTO) -> Scenario:
     document = yaml.safe_load(case.file.read_text(encoding="utf-8"))
     if case.is_longer:
         document = longer(document)
+    if from_start:
+        document = {**document, "warmUp": _SETTLED}
     return with_known_prices(
         parse_scenario({**document, "operator": {**_OPERATOR, "hold": str(hold)}}, source=case.name)
     )[0]

@@ -13,12 +13,20 @@ from slack.cluster.hold import Hold
 
 
 def work(
-    case: Case, seeds: Sequence[int], *, coarse: bool, kinds: Collection[str], keep: Path | None, hold: Hold
+    case: Case,
+    seeds: Sequence[int],
+    *,
+    coarse: bool,
+    kinds: Collection[str],
+    keep: Path | None,
+    hold: Hold,
+    from_start: bool,
 ) -> dict[str, Point]:
     """Make the runs of one case, but those that are kept."""
     began = time.monotonic()
     tell = partial(_tell, case.name)
-    runs = Runs(load(case, hold), seeds, tell, Kept(keep), f"{case.name}, {hold}", fewer_looks=coarse)
+    kept_as = f"{case.name}, {hold}{', from the start' if from_start else ''}"
+    runs = Runs(load(case, hold, from_start=from_start), seeds, tell, Kept(keep), kept_as, fewer_looks=coarse)
     searched(runs, coarse=coarse, kinds=kinds)
     say(f"{case.name}: done, {len(runs.made)} sizes in {time.monotonic() - began:.0f} s")
     return runs.made

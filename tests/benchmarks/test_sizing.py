@@ -55,6 +55,13 @@ def test_every_case_can_be_played_and_measures_nothing_while_an_objective_learns
     assert boxes_of(loaded)
 
 
+@run_for_each("wanted", CASES[:1], ids=lambda wanted: wanted.name)
+def test_from_the_start_only_the_time_in_which_nodes_settle_is_left_out(wanted: Case) -> None:
+    loaded, learnt = load(wanted, from_start=True), load(wanted)
+    assert loaded.warm_up.total_seconds() == 1800
+    assert loaded.model_copy(update={"warm_up": learnt.warm_up}) == learnt
+
+
 def test_the_bursts_and_curves_of_an_example_come_again() -> None:
     bursts = {"arrivals": {"kind": "bursts", "size": 3, "at": ["10m"]}}
     points = {"arrivals": replicas(3, load={"kind": "points", "points": [[0, 5], [7200, 9]]}, targetPerPod=1)}
