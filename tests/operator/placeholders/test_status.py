@@ -21,6 +21,7 @@ from slack_operator.placeholders.report.saved_waits import SavedWait
 from slack_operator.placeholders.report.status import (
     HEARTBEAT_SECONDS,
     MOVING_SECONDS,
+    SATISFIED_SECONDS,
     PolicyObservation,
     StatusBoard,
     rate_text,
@@ -180,8 +181,8 @@ def test_only_turned_conditions_and_new_trouble_are_told() -> None:
     assert not is_trouble("Ready", "True")
 
 
-def conditions(ready: bool) -> list[dict[str, Any]]:
-    return with_times([StatusCondition("Ready", ready, "Fine", "text")], {}, NOW)
+def conditions(ready: bool, kind: str = "Ready") -> list[dict[str, Any]]:
+    return with_times([StatusCondition(kind, ready, "Fine", "text")], {}, NOW)
 
 
 SHAPE = {"name": "a", "replicas": 2, "bound": 2}
@@ -208,6 +209,20 @@ def test_what_moves_is_written_within_two_seconds_of_the_write_before(moved: dic
     assert board.due_in("u", {**SETTLED, **moved}, 5.0) == 0.0
     board.written("u", {**SETTLED, **moved}, 5.0)
     assert board.due_in("u", SETTLED, 6.0) == 1.0, "its end is written as soon"
+
+
+def test_that_all_capacity_is_there_is_written_at_once_but_not_again_and_again() -> None:
+    waits = {**SETTLED, "pending": 1, "conditions": conditions(False, "SlackSatisfied")}
+    there = {**SETTLED, "conditions": conditions(True, "SlackSatisfied")}
+    board = StatusBoard()
+    board.open("u", {}, NOW, 0.0)
+    board.written("u", waits, 0.0)
+    assert board.due_in("u", there, 0.2) == 0.0
+    board.written("u", there, 0.2)
+    assert board.due_in("u", waits, 0.7) == pytest.approx(1.5)
+    board.written("u", waits, 2.2)
+    assert board.due_in("u", there, 2.7) == pytest.approx(1.5), "a policy that flaps gets no more writes for it"
+    assert board.due_in("u", there, 0.2 + SATISFIED_SECONDS) == 0.0
 
 
 def test_mere_counters_of_a_settled_policy_are_written_once_a_minute_and_the_same_every_few_minutes() -> None:

@@ -1,10 +1,10 @@
 """The status of a SlackPolicy: what it says, and when it is worth a write.
 
 Amounts are rounded to three digits, so that a figure moves only when somebody would care. While placeholders move, and
-when a condition turns, a policy is written at most once in two seconds; mere counters at most once a minute, and what
-has not changed every few minutes, so that its age shows whether an operator is there; a restarted operator goes on from
-the status that is there. Values only, but for `StatusBoard`,
-which the planning loop owns.
+when a condition turns, a policy is written at most once in two seconds, but for the news that all of its capacity is
+there; mere counters at most once a minute, and what has not changed every few minutes, so that its age shows whether an
+operator is there; a restarted operator goes on from the status that is there. Values only, but for `StatusBoard`, which
+the planning loop owns.
 """
 
 import math
@@ -48,7 +48,9 @@ from slack_operator.runtime.conditions import Status, rfc3339, with_times
 
 COUNTERS_SECONDS = 60.0
 MOVING_SECONDS = 2.0
-"""Between two writes of a policy, whatever happens: 300 in ten minutes."""
+"""Between two writes of a policy: 300 in ten minutes."""
+SATISFIED_SECONDS = 120.0
+"""Somebody waits for the news that all capacity is there, so it is written at once; so often again at the most."""
 _SECONDS_A_POLICY = 0.05
 """Of so many policies that all of them cannot be written in two seconds each has its turn later: 20 writes a second."""
 HEARTBEAT_SECONDS = 300.0
@@ -324,6 +326,8 @@ class _Written:
     trouble: int | None = None
     """Generation of a Ready that is false."""
     trouble_since: float = 0.0
+    satisfied_at: float = float("-inf")
+    """When it was last written that all capacity is there, and had not been before. Monotonic."""
 
 
 class StatusBoard:
@@ -389,15 +393,19 @@ class StatusBoard:
         written = self._written[uid]
         if _plain(status) == _plain(written.status):
             return 0.0 if now >= written.heartbeat_at else None
+        news = _satisfied(status) and not _satisfied(written.status)
+        if news and now - written.satisfied_at >= max(SATISFIED_SECONDS, _SECONDS_A_POLICY * len(self._written)):
+            return 0.0
         moving = _moves(status) or _moves(written.status) or _moved(status) != _moved(written.status)
         between = max(MOVING_SECONDS, _SECONDS_A_POLICY * len(self._written)) if moving else COUNTERS_SECONDS
         return max(written.at + between - now, 0.0)
 
     def written(self, uid: str, status: Status, now: float) -> None:
         """It was written."""
-        self._written[uid].status = status
-        self._written[uid].at = now
-        self._written[uid].heartbeat_at = now + _heartbeat_seconds(uid)
+        written = self._written[uid]
+        if _satisfied(status) and not _satisfied(written.status):
+            written.satisfied_at = now
+        written.status, written.at, written.heartbeat_at = status, now, now + _heartbeat_seconds(uid)
 
     def keep_only(self, uids: set[str]) -> None:
         """Forget policies that are no more."""
@@ -421,6 +429,12 @@ def _age_seconds(seen: Status, stamp: str) -> float:
 def condition_of(status: Status, kind: str) -> Mapping[str, Any] | None:
     """Return a status's condition of a type."""
     return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), None)
+
+
+def _satisfied(status: Status) -> bool:
+    """Whether all planned capacity is there."""
+    condition = condition_of(status, ConditionType.SLACK_SATISFIED)
+    return condition is not None and condition["status"] == "True"
 
 
 def _moves(status: Status) -> bool:
