@@ -35,10 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.add_argument("--recordings", type=Path, default=where and Path(where), metavar="FOLDER", help=said)
     said = "keep each run here, a line each, and make none again that is there (of another version: delete its line)"
     asked.add_argument("--keep", type=Path, default=None, metavar="FILE", help=said)
+    said = "taint the nodes that hold unbound placeholders, as the operator does with --soft-taint"
+    asked.add_argument("--soft-taint", action="store_true", help=said)
     asked.add_argument("--processes", type=int, default=2, metavar="N", help="cases at a time")
     asked.add_argument("--without-churn", action="store_true", help="leave out the load that moves and the day")
     options = asked.parse_args(arguments)
-    known = cases(options.autoscaler, options.recordings)
+    known = cases(options.autoscaler, options.recordings, soft_taint=options.soft_taint)
     sizes, scores = {*options.pods.split(","), "recorded"}, options.scores.split(",")
     names = options.only.split(",") if options.only else [case.load for case in known]
     if unknown := sorted(set(names) - {case.load for case in known}):

@@ -5,7 +5,7 @@ by a quarter: a saving, the same for both forms.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ class Case:
     autoscaler: str
     file: Path | None = None
     """A recording."""
+    soft_taint: bool = False
+    """Whether nodes that hold unbound placeholders get the taint."""
 
     @property
     def name(self) -> str:
@@ -45,12 +47,12 @@ class Case:
         return f"{self.load}, {self.pods} pods, {self.scores}, {self.autoscaler}"
 
 
-def cases(autoscaler: str, recordings: Path | None) -> tuple[Case, ...]:
+def cases(autoscaler: str, recordings: Path | None, *, soft_taint: bool = False) -> tuple[Case, ...]:
     """Return all cases: those made here, and one for each recording and way of scoring."""
     made = [Case(load, pods, scores, autoscaler) for load in LOADS for pods in UNITS for scores in SCORES]
     files = sorted(recordings.glob("*.parquet")) if recordings is not None else []
     recorded = [Case(file.stem, "recorded", scores, autoscaler, file) for file in files for scores in SCORES]
-    return (*made, *recorded)
+    return tuple(replace(case, soft_taint=soft_taint) for case in (*made, *recorded))
 
 
 def scenario(case: Case, *, seed: int, rate: float | None, hold: Hold) -> Scenario:
@@ -63,7 +65,7 @@ def scenario(case: Case, *, seed: int, rate: float | None, hold: Hold) -> Scenar
         hold: the form of its placeholders.
     """
     base = _recorded(case, case.file) if case.file is not None else _made(case)
-    operator = base.operator.model_copy(update={"hold": hold})
+    operator = base.operator.model_copy(update={"hold": hold, "soft_taint": case.soft_taint})
     base = base.model_copy(update={"seed": seed, "operator": operator})
     return base.model_copy(update={"slack": NoSlack(kind="none")}) if rate is None else with_rate(base, rate)
 

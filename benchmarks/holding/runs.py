@@ -25,6 +25,8 @@ class Figures:
     """Placeholders that the scheduler preempted; those that made way are not among them."""
     recreated: int
     """Placeholders that were made in the place of others."""
+    taint_writes_per_hour: float = 0.0
+    """Soft taints that were written to nodes or taken away."""
 
     @classmethod
     def of(cls, result: Result) -> "Figures":
@@ -34,6 +36,7 @@ class Figures:
             nodes=result.node_hours * 3600 / result.measured_seconds,
             preempted=result.placeholders_displaced - result.placeholders_made_way,
             recreated=result.placeholders_created - result.placeholders_grown - result.placeholders_other,
+            taint_writes_per_hour=result.taint_writes * 3600 / result.measured_seconds,
         )
 
 
@@ -63,6 +66,11 @@ class Point:
     def recreated(self) -> float:
         """The mean of a run."""
         return fmean(run.recreated for run in self.runs)
+
+    @property
+    def taint_writes_per_hour(self) -> float:
+        """The mean."""
+        return fmean(run.taint_writes_per_hour for run in self.runs)
 
 
 class Kept:
@@ -109,6 +117,8 @@ class Runs:
         """Return what a form comes to at a rate; at 0 there is no slack, whatever the form."""
         began = time.monotonic()
         form = str(hold) if rate else "none"
+        if rate and hold is Hold.UNBOUND and self.case.soft_taint:
+            form += ", soft taint"
         point = Point(rate, tuple(self._one(hold, form, rate, seed) for seed in self.seeds))
         seconds = time.monotonic() - began
         self.tell(f"{form} {rate:g}: {point.share:.2%} without waiting, {point.nodes:.2f} nodes ({seconds:.0f} s)")

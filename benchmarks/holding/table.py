@@ -5,6 +5,7 @@ from statistics import median
 
 from benchmarks.holding.churn import Churn
 from benchmarks.holding.loads import Case
+from benchmarks.holding.runs import Point
 from benchmarks.holding.search import Compared
 from benchmarks.report import Report, Row
 
@@ -52,6 +53,7 @@ def movements(found: Found) -> Report:
                 "preempted unbound": f"{compared.unbound.preempted:.1f}",
                 "recreated bound": f"{compared.bound.recreated:.1f}",
                 "recreated unbound": f"{compared.unbound.recreated:.1f}",
+                **_taint_writes(case, compared.unbound),
             }
         )
     return report
@@ -95,6 +97,10 @@ def churn_table(churns: Sequence[Churn]) -> Report:
         for churn in churns
     )
     return report
+
+
+def _taint_writes(case: Case, point: Point) -> Row:
+    return {"taint writes an hour": f"{point.taint_writes_per_hour:.1f}"} if case.soft_taint else {}
 
 
 def _row(what: str, wanted: str, found: str, holds: bool, missed: str = "") -> Row:

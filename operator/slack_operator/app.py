@@ -50,6 +50,7 @@ from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.act.release_ways import MarkerPods, way_of
 from slack_operator.placeholders.act.releasing import Releasing
 from slack_operator.placeholders.act.rescue import Rescuer
+from slack_operator.placeholders.act.soft_tainting import SoftTainting
 from slack_operator.placeholders.act.unbound import CONNECTIONS, UnboundTelling
 from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.loop import Loop
@@ -58,7 +59,7 @@ from slack_operator.placeholders.observer import Observer
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
 from slack_operator.placeholders.policy_planner import PlannerSettings, PolicyPlanner
 from slack_operator.placeholders.report.metrics import Metrics, WatchRestarts
-from slack_operator.placeholders.report.publisher import Publisher
+from slack_operator.placeholders.report.publisher import OfPolicy, Publisher
 from slack_operator.placeholders.report.reporter import Reporter
 from slack_operator.placeholders.view.autoscalers import Autoscalers
 from slack_operator.placeholders.view.cluster_view import ClusterView
@@ -113,16 +114,17 @@ def build(settings: OperatorSettings, stopping: Stopping) -> Process:
     left_loads, autoscalers = _left_loads(context), _autoscalers(settings, context, view)
     prices = PriceSource(settings.prices, settings.open_cost, context.wake.touch)
     buffers = _buffers(settings, context, view, metrics, unbound, autoscalers, extras, prices.prices)
-    warming = _warming(settings, context, view, extras, metrics)
-    looks = (unbound.look, buffers.look, warming.look, *(() if evictor is None else (evictor.take_plan,)))
+    warming, tainting = _warming(settings, context, view, extras, metrics), _tainting(settings, context, view)
+    looks = (unbound.look, buffers.look, warming.look, tainting.look, *([] if evictor is None else [evictor.take_plan]))
     forms = _forms(settings, autoscalers, unbound)
     context.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
     act = _executor(settings, context, view, metrics, forms, releasing, extras, looks, watches, buffers)
+    later = (warming.condition, tainting.condition)
     loop = _loop(
-        settings, context, view, watches, desired, metrics, board, objectives, forms, act, warming, prices.prices
+        settings, context, view, watches, desired, metrics, board, objectives, forms, act, later, prices.prices
     )
     metrics.registry.register(WatchRestarts(watches.restarts))
-    writers = (left_loads.look_for_loads, releasing.write_due)
+    writers = (left_loads.look_for_loads, releasing.write_due, tainting.write_due)
     components = Components(
         watches=watches,
         policies=PolicySource(connection, desired, SLACK_POLICY),
@@ -187,7 +189,7 @@ def _loop(
     objectives: Objectives,
     forms: Forms,
     act: Executor,
-    warming: NodeWarming,
+    conditions: Sequence[OfPolicy],
     prices: Callable[[], NodePrices],
 ) -> Loop:
     may_write = context.leadership.may_write
@@ -222,7 +224,7 @@ def _loop(
             objectives,
             wake=context.wake,
             on_reconciled=None if board is None else board.show,
-            warm_condition=warming.condition,
+            conditions=conditions,
         ),
     )
 
@@ -343,6 +345,12 @@ def _releasing(
     return releasing, watch
 
 
+def _tainting(settings: OperatorSettings, context: ProcessContext, view: ClusterView) -> SoftTainting:
+    gate = context.leadership.gate
+    writer = Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
+    return SoftTainting(view, writer, enabled=settings.soft_taint, may_write=context.leadership.may_write)
+
+
 def _objectives(settings: OperatorSettings, context: ProcessContext) -> Objectives:
     gate = context.leadership.gate
     writer = Writer(context.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
@@ -404,6 +412,7 @@ def _buffers(
         prices=prices,
         unbound_scheduler=settings.unbound_scheduler,
         yields_to_markers=settings.release_nodes is ReleaseNodes.MARKER_POD,
+        tolerates_soft_taint=settings.soft_taint,
     )
     writer, namespace, clock = context.writer, settings.namespace, time.monotonic
     return BufferServing(
@@ -430,6 +439,7 @@ def _forms(settings: OperatorSettings, autoscalers: Autoscalers, unbound: Unboun
         default=settings.hold,
         bound_allowed=settings.bound,
         release_nodes=settings.release_nodes,
+        soft_taint=settings.soft_taint,
         recognised=lambda: autoscalers.recognition,
         untold=lambda: unbound.problem,
         clock=time.monotonic,

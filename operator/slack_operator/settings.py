@@ -214,6 +214,14 @@ class OperatorSettings(LeadingSettings):
         metavar="WAY",
         chart="operator.releaseNodes",
     )
+    soft_taint: bool = setting(
+        False,
+        switch,
+        "Taint the fewest nodes that hold all unbound placeholders with resource-slack.io/slack:PreferNoSchedule, so "
+        "that the scheduler puts real pods on other nodes first. Needs the rights to get and patch nodes. A change "
+        "replaces all unbound placeholders.",
+        chart="operator.softTaint.enabled",
+    )
     transient_taints: TaintKeys | None = setting(
         None,
         taint_keys,

@@ -170,6 +170,7 @@ def shape_of(
     *,
     unbound_scheduler: str,
     yields_to_markers: bool = False,
+    tolerates_soft_taint: bool = False,
 ) -> Shape:
     """Return the placeholder of a chunk.
 
@@ -180,6 +181,7 @@ def shape_of(
         namespaces: labels of the namespaces.
         unbound_scheduler: the schedulerName of unbound placeholders.
         yields_to_markers: whether nodes are released by marker pods.
+        tolerates_soft_taint: whether nodes that hold unbound placeholders get a taint.
     """
     constraints, namespace, labels = chunk.constraints, buffer.namespace, dict(chunk.labels)
     about = str(workload) if workload is not None else f"{namespace}/cb/{buffer.metadata.name}"
@@ -194,6 +196,7 @@ def shape_of(
         pod_affinity=rewrite_pod_affinity(constraints.pod_affinity, namespace, labels),
         unbound_scheduler=unbound_scheduler,
         yields_to_markers=yields_to_markers,
+        tolerates_soft_taint=tolerates_soft_taint,
     )
     spread = rewrite_spread(constraints.topology_spread, labels, value, shape.form)
     named = about if anti_affinity or spread else ""  # others need not be told apart, and keep their names

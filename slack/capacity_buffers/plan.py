@@ -87,6 +87,7 @@ class BufferInputs:
     ceiling: CeilingLedger
     unbound_scheduler: str
     yields_to_markers: bool = False
+    tolerates_soft_taint: bool = False
     default_class: str = ""
     """Name of the PriorityClass of pods that name none."""
     overhead_of: "Callable[[str], wire.Quantities | Unresolved | None]" = lambda _: {}
@@ -101,7 +102,8 @@ class BufferInputs:
 def plan_buffers(snapshot: Snapshot, buffers: Iterable[CapacityBuffer], inputs: BufferInputs) -> tuple[BufferPlan, ...]:
     """Plan for all buffers that are ours to serve, in order."""
     memory, refuses_hosts = inputs.memory, has_karpenter_nodes(snapshot)
-    setting = (inputs.unbound_scheduler, inputs.yields_to_markers, inputs.default_class, refuses_hosts)
+    form = (inputs.unbound_scheduler, inputs.yields_to_markers, inputs.tolerates_soft_taint)
+    setting = (*form, inputs.default_class, refuses_hosts)
     ordered = memory.in_order(buffers, snapshot.namespaces, setting)
     rows = memory.newest_rows(snapshot)
     asked = [
@@ -222,6 +224,7 @@ def _size_buffer(
         snapshot.namespaces,
         unbound_scheduler=inputs.unbound_scheduler,
         yields_to_markers=inputs.yields_to_markers,
+        tolerates_soft_taint=inputs.tolerates_soft_taint,
     )
     asked = size_of(buffer.spec, chunk.thousandths, replicas)
     return BufferPlan(

@@ -1,9 +1,9 @@
 """`uninstall`: takes away what the operator has made, and says so line by line. Needs --yes.
 
 Touches only objects of the operator's: ReplicaSets with their placeholder pods, the ResourceQuota of an operator that
-was stopped while it held a controller back, the PriorityClass, the lease; and the label by which the operator has
-released nodes. What the chart made is the chart's (`helm uninstall` runs this command first); the SlackPolicies and the
-CRD are the user's, and the last line tells how to delete them.
+was stopped while it held a controller back, the PriorityClass, the lease; the label by which the operator has released
+nodes, and its taint of nodes that held unbound placeholders. What the chart made is the chart's (`helm uninstall` runs
+this command first); the SlackPolicies and the CRD are the user's, and the last line tells how to delete them.
 """
 
 import threading
@@ -42,6 +42,8 @@ _WORDS = {
     "WouldBeScaledToZero": "would be scaled to zero",
     "Unlabelled": "is released no longer: its label resource-slack.io/release is removed",
     "WouldBeUnlabelled": "would lose its label resource-slack.io/release",
+    "Untainted": "has lost its taint resource-slack.io/slack",
+    "WouldBeUntainted": "would lose its taint resource-slack.io/slack",
 }
 """By outcome, what is said to people."""
 
@@ -159,6 +161,7 @@ def uninstall(
             found = [*_targets(connection, namespace, told), *loads, *_lease(connection, namespace, lease_name)]
             _delete(writer if yes else None, found, told)
             labelled = _unlabel(connection, writer if yes else None, told)
+            labelled += _untaint(connection, writer if yes else None, told)
             if yes and found:
                 told.pods_left = _wait_for_placeholders(connection, namespace, wait_seconds)
         except BaseException:
@@ -237,6 +240,69 @@ def _unlabel(connection: "Connection", writer: "Writer | None", told: _Told) -> 
             continue
         told.say(target, "Unlabelled")
     return count
+
+
+def _untaint(connection: "Connection", writer: "Writer | None", told: _Told) -> int:
+    """Take the operator's taint off nodes, and return how many had it; taints of others stay."""
+    from slack.cluster.labels import SOFT_TAINT
+    from slack.kube.errors import ApiError
+    from slack.kube.paths import resource_path
+
+    by_hand = f"kubectl taint nodes NODE {SOFT_TAINT}-"
+    try:
+        nodes = list(items(connection, resource_path("v1", "nodes")))
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return 0  # as of the label: that was said, and the chart grants the right where nodes may have the taint
+    tainted = [node for node in nodes if _other_taints(node) is not None]
+    for node in tainted:
+        target = _Target("Node", None, node["metadata"]["name"], uid=node["metadata"].get("uid") or "")
+        if writer is None:
+            told.say(target, "WouldBeUntainted")
+            continue
+        path = resource_path("v1", "nodes", name=target.name)
+        try:
+            _write_other_taints(writer, path)
+        except ApiError as error:
+            if error.not_found:
+                told.say(target, "WasGone")
+                continue
+            if error.status not in (403, 409):
+                raise
+            typer.echo(f"{target.text} keeps its taint: {error}; {by_hand}", err=True)
+            told.say(target, "Left", str(error))
+            continue
+        told.say(target, "Untainted")
+    return len(tainted)
+
+
+def _write_other_taints(writer: "Writer", path: str, tries: int = 5) -> None:
+    """Take the operator's taint off a node; where somebody else writes the node meanwhile, from what is there then."""
+    from slack.kube.errors import ApiError
+
+    for left in reversed(range(tries)):
+        node = writer.get(path)
+        others = _other_taints(node)
+        if others is None:
+            return
+        version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+        try:
+            writer.merge_patch(path, {"metadata": version, "spec": {"taints": others or None}})
+        except ApiError as error:
+            if error.status != 409 or not left:
+                raise
+        else:
+            return
+
+
+def _other_taints(node: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return a node's taints without the operator's; None where it does not have that."""
+    from slack.cluster.labels import SOFT_TAINT
+
+    taints = (node.get("spec") or {}).get("taints") or []
+    others = [taint for taint in taints if taint.get("key") != SOFT_TAINT]
+    return others if len(others) < len(taints) else None
 
 
 def _stop(writer: "Writer", target: _Target, told: _Told) -> None:

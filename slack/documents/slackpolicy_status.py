@@ -213,9 +213,9 @@ class SlackCondition(StatusPart):
         text_field(
             "Good when True: Ready (accepted and acted upon), SlackSatisfied (the room is there), "
             "Covered, Feasible. Good when False: PinsNodes, LimitReached, AutoscalerIgnoresPlaceholders, "
-            "ViewStale, PreemptionStuck, OwnershipContested, PlaceholdersChanged, HistoryLost; and four "
-            "that are there only while they are true: LargeSlack, ReleaseBlocked, ImagesNotPulled, and "
-            "Stalled, while somebody must mend something.",
+            "ViewStale, PreemptionStuck, OwnershipContested, PlaceholdersChanged, HistoryLost; and five "
+            "that are there only while they are true: LargeSlack, ReleaseBlocked, SoftTaintBlocked, "
+            "ImagesNotPulled, and Stalled, while somebody must mend something.",
             316,
         ),
     ]

@@ -373,6 +373,15 @@ REASONS: tuple[Reason, ...] = (
         "not label nodes. Or label the node yourself: kubectl label node NODE resource-slack.io/release=by-hand",
     ),
     Reason(
+        "TaintNotPermitted",
+        ("SoftTaintBlocked=True",),
+        Level.TROUBLE,
+        "The API server refuses the taint of nodes that hold unbound placeholders, or refuses to remove one of an "
+        "earlier setting. Slack works without it.",
+        "grant get and patch on nodes (the chart does, with operator.softTaint.enabled), or switch it off. Remove a "
+        "taint that is left: kubectl taint nodes NODE resource-slack.io/slack-",
+    ),
+    Reason(
         "WarmNotEnabled",
         ("ImagesNotPulled=True",),
         Level.TROUBLE,
@@ -462,13 +471,13 @@ REASONS: tuple[Reason, ...] = (
     ),
     Reason(
         "WrittenBack",
-        ("OwnershipContested=True", "ReleaseBlocked=True", *_NEEDS_A_FIX),
+        ("OwnershipContested=True", "ReleaseBlocked=True", "SoftTaintBlocked=True", *_NEEDS_A_FIX),
         Level.TROUBLE,
         "A writer has restored its own value in an object, label or status of the operator five times within ten "
         "minutes. The value stays for now. The operator tries again after ten minutes, and the wait doubles each "
         "time.",
         "the message names the field, and the writer if it is known: an HPA, a downscaler, a GitOps tool. Exempt "
-        "the operator's ReplicaSets, or the label of the node, from it",
+        "the operator's ReplicaSets, or the label or taint of the node, from it",
     ),
     Reason(
         "DeletionHeldUp",

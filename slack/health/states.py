@@ -25,6 +25,7 @@ _CAUSES = (
     "PreemptionStuck",
     "HistoryLost",
     "ReleaseBlocked",
+    "SoftTaintBlocked",
     "ImagesNotPulled",
 )
 """Condition types, causes before what follows from them."""
@@ -70,6 +71,7 @@ _BRIEFLY = {
     "WarmNotEnabled": "it asks for images to be pulled, which is switched off",
     "WarmRefused": "the API server refuses what pulling images needs",
     "ImagePullFailed": "an image cannot be pulled ahead",
+    "TaintNotPermitted": "the operator has no right to write the taints of nodes",
     "ReleaseNotPermitted": "placeholders hold a node that the operator is not allowed to release",
 }
 """What is wrong, in a few words; the reason's meaning has all of it."""

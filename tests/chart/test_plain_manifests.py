@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from slack.cluster.labels import LABEL_RELEASE, PRIORITY_CLASS
+from slack.cluster.labels import LABEL_RELEASE, PRIORITY_CLASS, SOFT_TAINT
 from slack.planner.objects.manifests import PRIORITY
 from slack.process.settings import declared_settings, load
 from slack_operator.settings import OperatorSettings
@@ -96,6 +96,8 @@ def test_of_a_node_it_may_change_one_label() -> None:
     assert condition["expression"] == f"request.userInfo.username == '{user}'"
     assert admission["spec"]["failurePolicy"] == "Fail"
     assert LABEL_RELEASE in admission["spec"]["validations"][0]["expression"]
+    taints = admission["spec"]["validations"][1]["expression"]
+    assert f"t.key != '{SOFT_TAINT}' || t in variables.taintsBefore" in taints, "off: it may be removed only"
     assert one("ValidatingAdmissionPolicyBinding")["spec"] == {
         "policyName": admission["metadata"]["name"],
         "validationActions": ["Deny"],

@@ -176,3 +176,23 @@ def test_without_the_right_to_list_nodes_it_says_how_labels_go(run: Run, tmp_pat
     assert found.code == 0, found.stderr
     assert lists[3] == "/api/v1/nodes"
     assert "kubectl label nodes -l resource-slack.io/release resource-slack.io/release-" in found.stderr
+
+
+def test_nodes_lose_the_operator_s_taint_and_keep_those_of_others(run: Run, tmp_path: Path) -> None:
+    ours = {"key": "resource-slack.io/slack", "effect": "PreferNoSchedule"}
+    others = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+    with FakeApi() as api:
+        api.put("/api/v1/nodes/a", spec={"taints": [others, ours]})
+        api.put("/api/v1/nodes/b", spec={"taints": [others]})
+        words = ("uninstall", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
+        dry = run(*words)
+        assert dry.stdout == "node a would lose its taint resource-slack.io/slack\n"
+        assert api.count("patch") == 0
+        api.script("patch", Reply.status(409, "Conflict"), Reply(200, {"kind": "Node", "metadata": {"name": "a"}}))
+        found = run(*words, "--yes")
+        assert found.code == 0, found.stderr
+        assert found.stdout == "node a has lost its taint resource-slack.io/slack\n"
+        assert api.count("patch") == 2, "somebody wrote the node in between"
+        patch = json.loads(api.last("patch").body)
+        assert patch["spec"] == {"taints": [others]}
+        assert patch["metadata"]["resourceVersion"]

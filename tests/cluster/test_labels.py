@@ -37,6 +37,7 @@ def test_what_an_upgrade_finds_on_placeholders_never_changes() -> None:
         "ANNOTATION_BUFFER_CREATED": "resource-slack.io/buffer-created",
         "ANNOTATION_SERVED_BY": "resource-slack.io/served-by",
         "LABEL_RELEASE": "resource-slack.io/release",
+        "SOFT_TAINT": "resource-slack.io/slack",
         "LABEL_WARM": "resource-slack.io/warm",
         "ANNOTATION_WHY_PENDING": "resource-slack.io/why-pending",
         "ANNOTATION_WHY_MARKER": "resource-slack.io/why",

@@ -41,6 +41,7 @@ from slack_operator.placeholders.conditions import (
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
+    SOFT_TAINT_BLOCKED,
     VIEW_STALE,
 )
 from slack_operator.placeholders.view.displaced import DELETED, OVERCOMMITTED, PREEMPTED, RESIZED
@@ -69,7 +70,7 @@ AUDIT_CONDITIONS = {
     *(policy_status.READY, policy_status.OVERLAPPING, policy_status.NODES_SILENT, policy_status.ENFORCEMENT_BLOCKED)
 }
 CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK, OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED}
-CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST, RELEASE_BLOCKED, IMAGES_NOT_PULLED}
+CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST, RELEASE_BLOCKED, SOFT_TAINT_BLOCKED, IMAGES_NOT_PULLED}
 OURS = CONDITIONS | {reason.name for reason in REASONS} | {str(alert.name) for alert in alerts(GROUPS)}
 OURS |= CAUSES | set(BufferCondition)
 OURS |= {"NoAutoscaler", "AutoscalerRecognised", "AutoscalerUnclear"}  # why placeholders are bound, or unbound
@@ -113,6 +114,7 @@ FOREIGN = {
         "DisruptionTarget",
         "PodScheduled",
         "DisruptionBlocked",
+        "PreferNoSchedule",
     ),
     *("EvictionByEvictionAPI", "DeletionByTaintManager", "SchedulerAsyncPreemption", "PodTemplate"),
     # the scheduler's plugins, its gates, and the kubelet's refusal

@@ -32,6 +32,7 @@ from slack_operator.placeholders.act.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.act.release_ways import MarkerPods, way_of
 from slack_operator.placeholders.act.releasing import Releasing
 from slack_operator.placeholders.act.rescue import Rescuer
+from slack_operator.placeholders.act.soft_tainting import SoftTainting
 from slack_operator.placeholders.act.unbound import UnboundTelling
 from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.loop import Loop
@@ -344,6 +345,7 @@ class World:
     """They may not be watched."""
 
     release_nodes = ReleaseNodes.LABEL
+    soft_taint = False
 
     prices = NO_PRICES
     """Of nodes."""
@@ -401,6 +403,7 @@ class World:
             blind=lambda: self.claims_refused,
             may_write=self.may_write,
         )
+        self.tainting = SoftTainting(self.view, writer, enabled=self.soft_taint, may_write=self.may_write)
         self.objectives = Objectives(Histories(writer, namespace=NAMESPACE), self.may_write, self.clock, self.wall)
         rules: Any = {"may_write": self.may_write, "clock": self.clock}
         self.forms = Forms(
@@ -408,6 +411,7 @@ class World:
             default=self.hold,
             bound_allowed=self.bound_allowed,
             release_nodes=self.release_nodes,
+            soft_taint=self.soft_taint,
             recognised=self.recognised,
             untold=lambda: self.unbound.problem,
             clock=self.clock,
@@ -473,13 +477,14 @@ class World:
                 self.forms,
                 self.objectives,
                 wake=self.wake,
+                conditions=(self.tainting.condition,),
                 on_reconciled=self._show,
                 clock=self.clock,
             ),
         )
 
     def _look(self, seen: Any, policies: Any, items: Any) -> None:
-        for look in self.on_planned or (self.unbound.look,):
+        for look in self.on_planned or (self.unbound.look, self.tainting.look):
             look(seen, policies, items)
 
     def _show(self, reconciliation: Reconciliation) -> None:

@@ -64,6 +64,7 @@ def result(*, ratio: float = 0.5, cost: float = 10.0, slack: str = "none") -> Re
         churn_by_hour=(Churn(2, 1, 0, 1, 0),),
         pods_preempted=0,
         pods_drained=0,
+        taint_writes=0,
         plans=3,
         events=100,
         timeline=(row, later),

@@ -60,6 +60,7 @@ _CONDITIONS = (
     ),
     ("`HistoryLost`", "absent or `False`", "What a policy had learnt for its objective cannot be used."),
     ("`ReleaseBlocked`", "absent", "A node that unbound placeholders must let go cannot be released, or stays."),
+    ("`SoftTaintBlocked`", "absent", "The taint of nodes that hold unbound placeholders cannot be written."),
     ("`ImagesNotPulled`", "absent", "A node with placeholders lacks an image that `spec.warm` asks for."),
 )
 """Condition, when it is good, and what it says."""

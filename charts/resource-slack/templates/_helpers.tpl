@@ -163,6 +163,12 @@ bounds this right, which Kubernetes has from 1.30 on; before, marker pods take i
 {{- if and (eq $way "Label") $old -}}MarkerPod{{- else -}}{{ $way }}{{- end -}}
 {{- end -}}
 
+{{/* Whether the operator patches nodes: to release them, or to taint those that hold unbound placeholders. */}}
+{{- define "resource-slack.patchesNodes" -}}
+{{- $way := include "resource-slack.releaseNodes" (dict "root" . "way" .Values.operator.releaseNodes) -}}
+{{- if or (eq $way "Label") .Values.operator.softTaint.enabled -}}true{{- end -}}
+{{- end -}}
+
 {{- define "resource-slack.agentAccount" -}}
 {{- $own := printf "%s-agent" (include "resource-slack.audit" .) -}}
 {{- include "resource-slack.serviceAccount" (dict "account" .Values.audit.agent.serviceAccount "path" "audit.agent" "own" $own) -}}

@@ -51,6 +51,7 @@ UNUSED_IN_SUITES: Mapping[tuple[str, str], str] = {
         ),
         _WITHOUT_WATCH_LIST,
     ),
+    ("nodes", "get"): "the taint that an earlier setting has left is removed from what the node is then",
     ("events", "patch"): "an Event that is said again is counted up; whether that happens is a matter of timing",
     **dict.fromkeys(
         (

@@ -81,6 +81,7 @@ class ServingOptions:
     prices: Callable[[], NodePrices] = lambda: NO_PRICES
     unbound_scheduler: str = UNBOUND_SCHEDULER
     yields_to_markers: bool = False
+    tolerates_soft_taint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +386,7 @@ class BufferServing:
             ceiling=ledger,
             unbound_scheduler=options.unbound_scheduler,
             yields_to_markers=options.yields_to_markers,
+            tolerates_soft_taint=options.tolerates_soft_taint,
             default_class=_default_class(seen),
             overhead_of=self._runtime_classes.overhead_of,
             missing_seconds=missing_seconds,

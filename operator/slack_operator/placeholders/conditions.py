@@ -13,6 +13,8 @@ STALLED = "Stalled"
 PREEMPTION_STUCK = "PreemptionStuck"
 OWNERSHIP_CONTESTED = "OwnershipContested"
 PLACEHOLDERS_CHANGED = "PlaceholdersChanged"
+SOFT_TAINT_BLOCKED = "SoftTaintBlocked"
+"""Nodes cannot get the taint, or keep it; only there while it is true."""
 IMAGES_NOT_PULLED = "ImagesNotPulled"
 """Nodes lack an image that spec.warm asks for; only there while it is true."""
 

@@ -108,6 +108,7 @@ class Forms:
         default: Hold = Hold.AUTO,
         bound_allowed: bool = True,
         release_nodes: ReleaseNodes = ReleaseNodes.LABEL,
+        soft_taint: bool = False,
         recognised: Callable[[], Recognition | None],
         untold: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float],
@@ -120,6 +121,7 @@ class Forms:
             default: of policies that name no form.
             bound_allowed: whether placeholders may be bound at all.
             release_nodes: how nodes are released from unbound placeholders.
+            soft_taint: whether nodes that hold unbound placeholders get a taint.
             recognised: the autoscaler that is there; None before anybody has looked.
             untold: why autoscalers cannot be told of unbound placeholders; None while they can.
             clock: monotonic seconds.
@@ -129,6 +131,7 @@ class Forms:
         self._default = default
         self._bound_allowed = bound_allowed
         self._release_nodes = release_nodes
+        self._soft_taint = soft_taint
         self._recognised = recognised
         self._untold = untold
         self._clock = clock
@@ -288,7 +291,12 @@ class Forms:
         self._forms[policy.name] = replace(form, since=since, release_nodes=release_nodes)
         scheduler = self._scheduler if unbound else ""
         resolved = self._resolved.get(policy.name)
-        update = {"unbound_scheduler": scheduler, "release_nodes": release_nodes}
+        tolerates = unbound and self._soft_taint
+        update = {
+            "unbound_scheduler": scheduler,
+            "release_nodes": release_nodes,
+            "tolerates_soft_taint": tolerates,
+        }
         same = resolved is not None and all(getattr(resolved[1], name) == value for name, value in update.items())
         if resolved is not None and resolved[0] is policy and same:
             return resolved[1]

@@ -13,6 +13,7 @@ from slack_operator.placeholders.conditions import (
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
+    SOFT_TAINT_BLOCKED,
     STALLED,
     VIEW_STALE,
 )
@@ -34,6 +35,7 @@ _SAID = {
     PLACEHOLDERS_CHANGED: ("Placeholders are as planned", "Placeholders are not as planned"),
     IMAGES_NOT_PULLED: ("Every wanted image is pulled", "An image is not pulled"),
     RELEASE_BLOCKED: ("Every node can go that is to go", "A node that is to go cannot"),
+    SOFT_TAINT_BLOCKED: ("Every wanted taint is on its node", "A taint cannot be written"),
     "Provisioning": ("All chunks fit into free capacity", "Not all chunks fit into free capacity"),
     "ReadyForProvisioning": ("The buffer can be served", "The buffer cannot be served"),
     "Conflict": ("No other server writes the buffer", "Another server writes the buffer"),

@@ -26,7 +26,7 @@ def with_forms(
         ways: by policy, how its status says that nodes are released.
     """
     forms = {
-        each.policy: (each.shape.unbound_scheduler, each.shape.yields_to_markers)
+        each.policy: (each.shape.unbound_scheduler, each.shape.yields_to_markers, each.shape.tolerates_soft_taint)
         for each in existing
         if each.shape.unbound_scheduler and not each.retiring
     }
@@ -35,10 +35,11 @@ def with_forms(
     for policy in policies:
         asked = policy.spec.hold
         if asked is Hold.UNBOUND or (asked is not Hold.BOUND and policy.name in unbound):
-            scheduler, yields = forms.get(policy.name, (UNBOUND_SCHEDULER, False))
+            scheduler, yields, tolerates = forms.get(policy.name, (UNBOUND_SCHEDULER, False, False))
             way = ReleaseNodes.MARKER_POD if yields else ways.get(policy.name)
             if way is ReleaseNodes.MARKER_POD and not yields:
                 way = None  # the status is ahead of the placeholders, whose form this plan keeps
-            policy = policy.model_copy(update={"unbound_scheduler": scheduler, "release_nodes": way})
+            form = {"unbound_scheduler": scheduler, "release_nodes": way, "tolerates_soft_taint": tolerates}
+            policy = policy.model_copy(update=form)
         found.append(policy)
     return tuple(found)

@@ -21,7 +21,7 @@ from slack.cluster.classes import (
     TaintKeys,
 )
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
-from slack.cluster.labels import INSTANCE_TYPE, NODE_GROUPS
+from slack.cluster.labels import INSTANCE_TYPE, NODE_GROUPS, SOFT_TAINT
 from slack.cluster.requests import allocatable_amounts
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray
 from slack.cluster.tables.interning import CountedResources, grown
@@ -34,7 +34,7 @@ class NodeFacts:
 
     __slots__ = (
         "allocatable", "candidate", "created", "declares", "labels", "max_pods", "ready", "schedulable",
-        "start_seconds", "taints", "uid",
+        "softly_tainted", "start_seconds", "taints", "uid",
     )  # fmt: skip
 
     def __init__(self, node: wire.Node, known: TaintKeys = KNOWN_TAINTS) -> None:
@@ -61,6 +61,7 @@ class NodeFacts:
         )
         self.uid = metadata.uid or ""
         self.candidate = any(taint.key == DELETION_CANDIDATE_TAINT for taint in taints)
+        self.softly_tainted = any(taint.key == SOFT_TAINT for taint in taints)
         amounts = allocatable_amounts(status.allocatable if status else None)
         self.max_pods = max(amounts.pop("pods", 0), 0)
         self.allocatable = {name: amount for name, amount in amounts.items() if amount > 0}

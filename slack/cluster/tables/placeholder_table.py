@@ -18,6 +18,7 @@ from slack.cluster.labels import (
     LABEL_POLICY,
     LABEL_RELEASE,
     LABEL_SHAPE,
+    SOFT_TAINT,
     UNBOUND,
 )
 from slack.cluster.requests import effective_requests
@@ -47,6 +48,8 @@ class PlaceholderFacts(NamedTuple):
     """The workload that an unbound one mirrors."""
     buffer_created: str = ""
     """When its CapacityBuffer was created, RFC 3339 in UTC; '' where it is of a policy."""
+    tolerates_soft_taint: bool = False
+    """Whether it may go to a node with the taint of those that hold unbound placeholders."""
 
 
 class PlaceholderTable:
@@ -153,6 +156,7 @@ def _facts(pod: wire.Pod, node: int) -> PlaceholderFacts:
         constraints if unbound else None,
         metadata.annotation(ANNOTATION_RESERVED_FOR) if unbound else "",
         metadata.annotation(ANNOTATION_BUFFER_CREATED) if unbound else "",
+        unbound and pod.spec is not None and SOFT_TAINT.encode() in bytes(pod.spec.tolerations),
     )
 
 

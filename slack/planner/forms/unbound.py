@@ -16,6 +16,7 @@ from slack.cluster.labels import (
     HOSTNAME,
     LABEL_HOLD,
     LABEL_RELEASE,
+    SOFT_TAINT,
     UNBOUND,
 )
 from slack.planner.forms.form import Manifest, NodeTerms
@@ -35,6 +36,7 @@ _NOT_MARKED: Manifest = {
     "topologyKey": HOSTNAME,
 }
 """Nor on a node with a marker pod, which is in the same namespace."""
+_SOFT_TAINT: Manifest = {"key": SOFT_TAINT, "operator": "Exists", "effect": "PreferNoSchedule"}
 _MAY_USE = "no capacity is kept for its pods, but they may use what is kept free for others"
 
 
@@ -46,6 +48,8 @@ class Unbound:
     """A schedulerName that no scheduler has."""
     yields_to_markers: bool = False
     """Whether they hold no capacity on a node with a marker pod."""
+    tolerates_soft_taint: bool = False
+    """Whether they tolerate the taint of nodes that hold some: Karpenter puts no pod without a toleration there."""
 
     hold = Hold.UNBOUND
     is_scheduled = False
@@ -85,8 +89,8 @@ class Unbound:
         return {ANNOTATION_WHY_PENDING: WHY_PENDING, **mirrored, **ANNOTATIONS_AGAINST_INJECTION}
 
     def tolerations(self) -> list[Manifest]:
-        """Return no tolerations: they are on no node that could be lost."""
-        return []
+        """Return the one for nodes that hold some; they are on no node that could be lost."""
+        return [_SOFT_TAINT] if self.tolerates_soft_taint else []
 
     def node_terms(self, terms: NodeTerms) -> NodeTerms:
         """Return the terms, each without released nodes; from the first day, as pods cannot be changed later."""

@@ -62,11 +62,17 @@ class Shape:
     """A schedulerName that no scheduler has: the placeholder is unbound. '' where `scheduler_name` binds it."""
     yields_to_markers: bool = False
     """An unbound one that holds no capacity on a node with a marker pod: nodes are released by these, not by labels."""
+    tolerates_soft_taint: bool = False
+    """An unbound one that tolerates the taint of nodes that hold unbound placeholders."""
 
     @cached_property
     def form(self) -> Form:
         """Return the form of its placeholders."""
-        return form_of(self.unbound_scheduler, yields_to_markers=self.yields_to_markers)
+        return form_of(
+            self.unbound_scheduler,
+            yields_to_markers=self.yields_to_markers,
+            tolerates_soft_taint=self.tolerates_soft_taint,
+        )
 
     @property
     def pod_scheduler(self) -> str:
@@ -76,7 +82,7 @@ class Shape:
     @property
     def bound_twin(self) -> "Shape":
         """Return the same shape as bound placeholders have it."""
-        return replace(self, unbound_scheduler="", yields_to_markers=False)
+        return replace(self, unbound_scheduler="", yields_to_markers=False, tolerates_soft_taint=False)
 
     def is_twin_of(self, other: "Shape") -> bool:
         """Tell whether nothing but the form differs."""
@@ -84,13 +90,19 @@ class Shape:
 
     @property
     def twins(self) -> tuple["Shape", ...]:
-        """Return what an unbound shape is in the other forms: bound, and released by the other means."""
-        return self.bound_twin, replace(self, yields_to_markers=not self.yields_to_markers)
+        """Return what an unbound shape is in the other forms: bound, and with other answers to markers and taint."""
+        others = [
+            replace(self, yields_to_markers=yields, tolerates_soft_taint=tolerates)
+            for yields in (False, True)
+            for tolerates in (False, True)
+        ]
+        return self.bound_twin, *(other for other in others if other != self)
 
     @property
-    def precedence(self) -> tuple[str, str, str, bool]:
+    def precedence(self) -> tuple[str | bool, ...]:
         """Return what is the same for all placeholders of a policy: those of another precedence are all exchanged."""
-        return self.priority_class_name, self.scheduler_name, self.unbound_scheduler, self.yields_to_markers
+        own = (self.priority_class_name, self.scheduler_name, self.unbound_scheduler)
+        return *own, self.yields_to_markers, self.tolerates_soft_taint
 
     @cached_property
     def name(self) -> str:
@@ -128,6 +140,8 @@ class Shape:
             document.pop("unbound_scheduler", None)
         if not self.yields_to_markers:
             document.pop("yields_to_markers", None)
+        if not self.tolerates_soft_taint:
+            document.pop("tolerates_soft_taint", None)
         return msgspec.json.encode(document, order="sorted").decode()
 
     @classmethod

@@ -464,6 +464,9 @@ class Policy(PolicyObject):
     """How nodes are released from its unbound placeholders; None where they are bound, and where that is not known. No
     document has it."""
 
+    tolerates_soft_taint: bool = False
+    """Whether its unbound placeholders tolerate the taint of nodes that hold some. No document has it."""
+
     @property
     def yields_to_markers(self) -> bool:
         """Whether its unbound placeholders hold no capacity on nodes with a marker pod."""
@@ -472,13 +475,17 @@ class Policy(PolicyObject):
     @property
     def form(self) -> Form:
         """Return the form of its placeholders."""
-        return form_of(self.unbound_scheduler, yields_to_markers=self.yields_to_markers)
+        return form_of(
+            self.unbound_scheduler,
+            yields_to_markers=self.yields_to_markers,
+            tolerates_soft_taint=self.tolerates_soft_taint,
+        )
 
     @property
-    def precedence(self) -> tuple[str, str, str, bool]:
+    def precedence(self) -> tuple[str | bool, ...]:
         """Return what its placeholders have as `Shape.precedence`."""
-        spec = self.spec
-        return spec.priority_class_name, spec.scheduler_name, self.unbound_scheduler, self.yields_to_markers
+        own = (self.spec.priority_class_name, self.spec.scheduler_name, self.unbound_scheduler)
+        return *own, self.yields_to_markers, self.tolerates_soft_taint
 
 
 def parse_policy(document: object, *, source: str) -> Policy:

@@ -55,6 +55,7 @@ def shape_of(policy: Policy, vector: IntArray, constraints: Constraints, resourc
         priority_class_name=policy.spec.priority_class_name,
         unbound_scheduler=policy.unbound_scheduler,
         yields_to_markers=policy.yields_to_markers,
+        tolerates_soft_taint=policy.tolerates_soft_taint,
     )
 
 

@@ -305,4 +305,5 @@ def mirror_shape(
         reserved_for=reserved_for,
         unbound_scheduler=policy.unbound_scheduler,
         yields_to_markers=policy.yields_to_markers,
+        tolerates_soft_taint=policy.tolerates_soft_taint,
     )

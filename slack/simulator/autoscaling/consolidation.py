@@ -212,7 +212,7 @@ class Disruption:
         no place where nodes are not initialized, nor where consolidateAfter is not over (addToExistingNode).
         """
         cluster = self._cluster
-        space = Space(cluster, upcoming=False)
+        space = Space(cluster, upcoming=False, strict_taints=True)
         space.usable[list(nodes)] = False
         pending: list[tuple[PodKind, int]] = []
         """Unbound pods that fit no longer: a new node for them makes the command one with a replacement."""

@@ -140,7 +140,7 @@ class KarpenterProvisioner:
     def provision(self) -> bool:
         """Launch what the pending pods need; True when some stay pending, so that another look is due."""
         cluster = self._cluster
-        space = Space(cluster)
+        space = Space(cluster, strict_taints=True)
         pods: list[tuple[PodKind, int]] = []
         held = False
         for kind, count in by_size([*unplaced(cluster, self._scheduler), *moving(cluster)]):

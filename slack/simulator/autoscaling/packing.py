@@ -12,7 +12,23 @@ from slack.simulator.model.state import LEAVING, READY, STARTING, ModelledCluste
 class Space:
     """A copy of the cluster's room that can be filled. Pods that are nominated to a node have their room there."""
 
-    def __init__(self, cluster: ModelledCluster, *, expendable_below: int | None = None, upcoming: bool = True) -> None:
+    def __init__(
+        self,
+        cluster: ModelledCluster,
+        *,
+        expendable_below: int | None = None,
+        upcoming: bool = True,
+        strict_taints: bool = False,
+    ) -> None:
+        """The cluster as it is.
+
+        Args:
+            cluster: is left as it is.
+            expendable_below: the capacity of pods with a lower priority is free.
+            upcoming: whether pods fit on nodes that are starting.
+            strict_taints: whether PreferNoSchedule keeps pods without a toleration away (Karpenter's
+                scheduling/taints.go, Tolerates). Cluster Autoscaler has the scheduler's filters, which leave it out.
+        """
         self._cluster = cluster
         size = self._size = cluster.size  # nodes that are added from here on are not in it
         self.free: IntArray = cluster.free[:, :size].copy()
@@ -20,6 +36,7 @@ class Space:
         self.usable: BoolArray = cluster.state[:size] == READY
         if upcoming:
             self.usable |= cluster.state[:size] == STARTING
+        self._avoided = cluster.softly_tainted[:size].copy() if strict_taints else None
         self.added: dict[int, list[tuple[PodKind, int]]] = {}
         """By node: what was put there."""
         self._log: list[int] = []
@@ -47,6 +64,8 @@ class Space:
         room: IntArray = np.where(self.usable & cluster.admitted(kind)[cluster.group_of[: self._size]], self.slots, 0)
         for column, amount in kind.needs:
             np.minimum(room, self.free[column] // amount, out=room)
+        if self._avoided is not None and not kind.tolerates_soft_taint:
+            room[self._avoided] = 0
         for other in kind.conflicts:
             room[self._stands(other) > 0] = 0
         if kind.index in kind.conflicts:

@@ -58,4 +58,7 @@ def _with_form(policy: Policy, scenario: Scenario) -> Policy:
     wanted = policy.spec.hold or scenario.operator.hold
     if wanted is Hold.AUTO:
         wanted = Hold.BOUND if isinstance(scenario.autoscaler, NoAutoscaler) else Hold.UNBOUND
-    return policy.model_copy(update={"unbound_scheduler": UNBOUND_SCHEDULER}) if wanted is Hold.UNBOUND else policy
+    if wanted is not Hold.UNBOUND:
+        return policy
+    form = {"unbound_scheduler": UNBOUND_SCHEDULER, "tolerates_soft_taint": scenario.operator.soft_taint}
+    return policy.model_copy(update=form)

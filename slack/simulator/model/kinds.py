@@ -55,6 +55,11 @@ class PodKind:
         """Whether no scheduler ever binds its pods."""
         return self.shape is not None and not self.shape.form.is_scheduled
 
+    @property
+    def tolerates_soft_taint(self) -> bool:
+        """Whether its pods tolerate the operator's taint of nodes that hold unbound placeholders."""
+        return self.shape is not None and self.shape.tolerates_soft_taint
+
 
 def resources_of(scenario: Scenario) -> tuple[str, ...]:
     """Name the resources that occur: cpu, memory, the others sorted."""

@@ -33,7 +33,9 @@ class Meter:
         self._ups = [0] * len(scenario.node_groups)
         self._downs = [0] * len(scenario.node_groups)
         self._most = [group.first for group in scenario.node_groups]
-        self.counters = dict.fromkeys(("decisions", *_CHURN, "made_way", "preempted", "drained", "plans"), 0)
+        self.counters = dict.fromkeys(
+            ("decisions", *_CHURN, "made_way", "preempted", "drained", "plans", "taint_writes"), 0
+        )
         self._by_hour: dict[int, dict[str, int]] = {}
         self._displaced_ever = 0
         self.late = 0
@@ -174,6 +176,7 @@ class Meter:
             churn_by_hour=tuple(self._churn(hour) for hour in range(math.ceil((end - self._from) / 3600))),
             pods_preempted=counters["preempted"],
             pods_drained=counters["drained"],
+            taint_writes=counters["taint_writes"],
             plans=counters["plans"],
             events=events,
             timeline=tuple(self._timeline),

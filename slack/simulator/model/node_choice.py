@@ -2,7 +2,8 @@
 
 Filters: ready, selectors and taints, requests, pod slots, required anti-affinity over hosts, nominated pods of the
 same or a higher priority counted as if they were there (RunFilterPluginsWithNominatedPods). Scores: NodeResourcesFit
-with integers as upstream, and TaintToleration (weight 3) against nodes that are about to be deleted. Upstream draws
+with integers as upstream, and TaintToleration (weight 3) against nodes that are about to be deleted, or that have the
+soft taint. Upstream draws
 among equals; here the first row wins. A `NodeScoring` takes the place of NodeResourcesFit, or stands beside it, as an
 extender or a plugin does in a real scheduler; filters and TaintToleration stay.
 """
@@ -60,7 +61,7 @@ class Placer:
         fits = self.feasible(kind, row)
         if not fits.any():
             return -1
-        scores = self.scores(kind) if self._own is None else self._with_own(self._own, kind, row, now)
+        scores = self.scores(kind, fits) if self._own is None else self._with_own(self._own, kind, row, now, fits)
         return int(np.where(fits, scores, _NEVER).argmax())
 
     def feasible(self, kind: PodKind, row: int) -> BoolArray:
@@ -79,26 +80,37 @@ class Placer:
                 fits[node] = self.room_for(kind, node, None, but=row) > 0
         return fits
 
-    def scores(self, kind: PodKind) -> IntArray:
-        """[size] what stock plugins say: NodeResourcesFit, and TaintToleration against nodes that go."""
+    def scores(self, kind: PodKind, fits: BoolArray | None = None) -> IntArray:
+        """[size] what stock plugins say: NodeResourcesFit, and TaintToleration against nodes with soft taints.
+
+        Args:
+            kind: of the pod.
+            fits: [size] the nodes that pass all filters; None for all nodes.
+        """
         total = self._fit(kind)
-        self._avoid_leaving(total)
+        self._avoid_tainted(total, fits)
         return total
 
-    def _with_own(self, own: NodeScoring, kind: PodKind, row: int, now: float) -> IntArray:
+    def _with_own(self, own: NodeScoring, kind: PodKind, row: int, now: float, fits: BoolArray) -> IntArray:
         cluster = self._cluster
         total = own.weight * own.score(cluster, row, now)
         if total.shape != (cluster.size,):
             raise ValueError(f"the scoring function gave {total.shape} scores, there are {cluster.size} node rows")
         if own.beside_stock:
             total += self._fit(kind)
-        self._avoid_leaving(total)
+        self._avoid_tainted(total, fits)
         return total
 
-    def _avoid_leaving(self, total: IntArray) -> None:
-        tainted = self._cluster.candidate[: self._cluster.size]
-        if tainted.any():
-            total -= _TAINT_SCORE * tainted
+    def _avoid_tainted(self, total: IntArray, fits: BoolArray | None) -> None:
+        """TaintToleration: of the nodes that fit, the one with the most such taints scores 0 (NormalizeScore)."""
+        size = self._cluster.size
+        going, holding = self._cluster.candidate[:size], self._cluster.softly_tainted[:size]
+        if not (going.any() or holding.any()):
+            return
+        taints = going.astype(np.int64) + holding
+        most = int(taints.max() if fits is None else taints[fits].max())
+        if most:
+            total -= _TAINT_SCORE * taints // most
 
     def _fit(self, kind: PodKind) -> IntArray:
         """[size] (cpu + memory) / 2, each (capacity - requested) x 100 / capacity in integers, or the opposite."""

@@ -6,8 +6,10 @@ autoscaler said of the placeholders' kinds.
 """
 
 import math
+from collections.abc import Mapping
 from statistics import median
 
+from slack.cluster.snapshot import Snapshot
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import (
     Answer,
@@ -25,6 +27,7 @@ from slack.planner.objects.manifests import PRIORITY, replica_set_name
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.plan import plan
 from slack.planner.rollout.waits import later, waits_until
+from slack.planner.soft_taint import decide, holding_nodes
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.forms import planned
 from slack.simulator.model.kinds import PodKind, PodRole
@@ -34,7 +37,7 @@ from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.pools import Announced
 from slack.simulator.model.replicaset import ReplicaSets
 from slack.simulator.model.snapshot_view import SnapshotView
-from slack.simulator.model.state import ModelledCluster
+from slack.simulator.model.state import GONE, ModelledCluster
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
 
@@ -100,6 +103,8 @@ class ModelledOperator:
         """Whether some capacity is kept free, so that a real pod takes it without any write."""
         self._any_pending = False
         """Whether the last plan has seen a placeholder without a node, or an unbound one that fits nowhere."""
+        self._unneeded_since: Mapping[str, float] = {}
+        """By tainted node: since when it holds no placeholder."""
         self._lacking: dict[str, dict[str, int]] = {}
         """By policy and resource: how much more slack the last plan heads for than there was."""
 
@@ -234,7 +239,23 @@ class ModelledOperator:
         for item in result.items:
             if item.act:
                 self._carry_out(item, now)
+        if self._settings.soft_taint:
+            self._taint(snapshot, now)
         self._still = self._existing == existing and not self.pools  # what pools tell changes with time alone
+
+    def _taint(self, snapshot: Snapshot, now: float) -> None:
+        """Write and take away the soft taint of nodes."""
+        cluster = self._cluster
+        rows = {name: row for row, name in enumerate(cluster.names) if cluster.state[row] != GONE}
+        tainted = [name for name, row in rows.items() if cluster.softly_tainted[row]]
+        decision = decide(holding_nodes(snapshot, tainted), tainted, self._unneeded_since, now)
+        self._unneeded_since = decision.unneeded_since
+        for names, value in ((decision.remove, False), (decision.add, True)):
+            for name in names:
+                cluster.softly_tainted[rows[name]] = value
+            self._meter.count("taint_writes", now, len(names))
+        if decision.add or decision.remove:
+            cluster.changes += 1
 
     def _names(self) -> list[str]:
         return [replica_set_name(there.policy, there.shape) for there in self._existing.values()]

@@ -151,6 +151,8 @@ class Result:
     """Real pods preempted by others."""
     pods_drained: int
     """Real pods evicted because their node left."""
+    taint_writes: int
+    """Soft taints that the operator has written to nodes or taken away."""
     plans: int
     events: int
     timeline: tuple[TimelineRow, ...]

@@ -72,6 +72,8 @@ class ModelledCluster:
         self.state: IndexArray = np.zeros(16, dtype=np.int32)
         self.candidate: BoolArray = np.zeros(16, dtype=np.bool_)
         """DeletionCandidateOfClusterAutoscaler, PreferNoSchedule."""
+        self.softly_tainted: BoolArray = np.zeros(16, dtype=np.bool_)
+        """The operator's taint, PreferNoSchedule; unbound placeholders tolerate it."""
         self.lower: dict[int, IntArray] = {}
         """By priority: [R, capacity] requests of the bound pods of that priority."""
         self.standing: dict[int, IntArray] = {}
@@ -163,7 +165,7 @@ class ModelledCluster:
         self.slots[row] = self.group_slots[group] - spec.daemon_pods
         self.pod_count[row] = 0
         self.group_of[row] = group
-        self.candidate[row] = False
+        self.candidate[row] = self.softly_tainted[row] = False
         self.held_until.pop(row, None)
         self.state[row] = STARTING
         self.group_counts[group] += 1
@@ -193,7 +195,7 @@ class ModelledCluster:
         self.changes += 1
         self._add_capacity(row, -1)
         self.state[row] = GONE
-        self.candidate[row] = False
+        self.candidate[row] = self.softly_tainted[row] = False
         self.node_version += 1
         self._spare.append(row)
 
@@ -402,4 +404,6 @@ class ModelledCluster:
         self.slots, self.pod_count = wider(self.slots[None])[0], wider(self.pod_count[None])[0]
         self.group_of = np.resize(self.group_of, capacity)
         self.state = np.concatenate([self.state, np.zeros(capacity - len(self.state), dtype=np.int32)])
-        self.candidate = np.concatenate([self.candidate, np.zeros(capacity - len(self.candidate), dtype=np.bool_)])
+        more = np.zeros(capacity - len(self.candidate), dtype=np.bool_)
+        self.candidate = np.concatenate([self.candidate, more])
+        self.softly_tainted = np.concatenate([self.softly_tainted, more])

@@ -93,6 +93,8 @@ class Operator(Model):
     hold: Hold = Hold.AUTO
     """The operator's --hold: the form of placeholders of policies that name none. Auto: Unbound where there is an
     autoscaler, else Bound."""
+    soft_taint: bool = False
+    """Whether the fewest nodes that hold all unbound placeholders get a taint PreferNoSchedule: --soft-taint."""
     default_rate: Rate = DEFAULT_RATE
     """The operator's --extra-capacity-min-rate: the rate of policies that name none."""
 

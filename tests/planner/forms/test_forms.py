@@ -32,6 +32,7 @@ OBSERVED = {
     "slack/planner/rollout/backoff.py": 1,  # counts those that autoscalers were told of
     "slack/planner/explain.py": 1,  # of the document
     "slack/planner/explain_text.py": 2,  # of the document
+    "slack/planner/soft_taint.py": 1,
     "slack/cli/inputs/forms.py": 1,
     "operator/slack_operator/web/nodes.py": 1,
     "operator/slack_operator/placeholders/answers.py": 1,

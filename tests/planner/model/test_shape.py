@@ -62,6 +62,7 @@ def test_every_field_makes_another_shape() -> None:
         names.add(Shape(**fields).name)
     names.add(replace(full, unbound_scheduler="resource-slack.io/unbound").name)
     names.add(replace(full, yields_to_markers=True).name)
+    names.add(replace(full, tolerates_soft_taint=True).name)
     assert len(names) == 1 + len(full.__dataclass_fields__)
 
 

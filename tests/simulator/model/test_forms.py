@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from slack.simulator.autoscaling.packing import Space
 from slack.simulator.model.forms import TELL_SECONDS, planned
 from slack.simulator.model.kinds import PodRole
 from slack.simulator.model.state import READY, STARTING
@@ -31,7 +33,7 @@ def _held(
         nodeGroups=[group(min=1, max=9)],
         workloads=[standing, *arrivals],
         autoscaler=autoscaler,
-        operator={"hold": "Unbound"},
+        operator={"hold": "Unbound", **changes},
         slack=_policies(4),
     )
 
@@ -94,6 +96,25 @@ def test_nodes_go_when_the_placeholders_go(autoscaler: dict[str, Any]) -> None:
 
     assert _nodes(sim) == 1
     assert sim.meter.counters["placeholders_drained"] == 0
+
+
+@AUTOSCALERS
+def test_the_node_that_holds_placeholders_is_tainted_once_and_karpenter_takes_the_taint_for_a_strict_one(
+    autoscaler: dict[str, Any],
+) -> None:
+    sim = _held(autoscaler, softTaint=True)
+    cluster = sim.cluster
+
+    advance(sim, 3000)
+    assert _nodes(sim) == 2, "placeholders tolerate it, so no node is added for them"
+    tainted = np.flatnonzero(cluster.softly_tainted[: cluster.size]).tolist()
+    assert tainted == [node for node in cluster.rows(READY).tolist() if not cluster.pods_on[node]]
+    assert sim.meter.counters["taint_writes"] == 1
+    real, placeholder = cluster.kinds[0], cluster.kinds[cluster.kind_of[_placeholders(sim)[0]]]
+    lenient, strict = Space(cluster), Space(cluster, strict_taints=True)
+    assert (lenient.room(real)[tainted] > 0).all()
+    assert not strict.room(real).any()
+    assert (strict.room(placeholder)[tainted] > 0).all()
 
 
 def test_placeholders_are_told_one_after_the_other() -> None:

@@ -52,6 +52,19 @@ def test_least_allocated_by_hand() -> None:
     assert Placer(sim.cluster, "leastAllocated").scores(kind).tolist() == [75 - 300]
 
 
+def test_soft_taints_are_counted_and_the_most_of_the_nodes_that_fit_score_nothing() -> None:
+    sim = simulation(nodeGroups=[group(initial=3)])
+    advance(sim, 1)
+    kind = sim.cluster.kinds[0]
+    placer, before = Placer(sim.cluster, "leastAllocated"), Placer(sim.cluster, "leastAllocated").scores(kind)
+    sim.cluster.softly_tainted[1:3] = True
+    assert (before - placer.scores(kind)).tolist() == [0, 300, 300]
+    sim.cluster.candidate[2] = True
+    assert (before - placer.scores(kind)).tolist() == [0, 150, 300]
+    fits = np.array([True, True, False])
+    assert (before - placer.scores(kind, fits)).tolist()[:2] == [0, 300]
+
+
 def _last_node_first(cluster: ModelledCluster, row: int, now: float) -> IntArray:
     return np.arange(cluster.size, dtype=np.int64)
 

@@ -38,6 +38,8 @@ PLAN_SOON_SECONDS = 1.0
 """What a plan that is due so soon says is not written before it: the next write has to wait two seconds."""
 STALE_TOLD_SECONDS = 30.0
 """A list after a 410 takes seconds and is nobody's business; nothing is planned meanwhile all the same."""
+OfPolicy = Callable[[Policy], StatusCondition | None]
+"""Says a condition of a policy; None while all is well."""
 
 
 class Publisher:
@@ -53,7 +55,7 @@ class Publisher:
         *,
         wake: Debouncer,
         on_reconciled: Callable[[Reconciliation], None] | None = None,
-        warm_condition: Callable[[Policy], StatusCondition | None] = lambda policy: None,
+        conditions: Sequence[OfPolicy] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """A publisher that has said nothing yet.
@@ -66,7 +68,7 @@ class Publisher:
             objectives: which histories were lost.
             wake: when the next plan is due.
             on_reconciled: is shown each reconciliation, for the page.
-            warm_condition: which images that a policy wants are not pulled.
+            conditions: further ones of a policy, each None while all is well.
             clock: monotonic seconds.
         """
         self._reporter = reporter
@@ -76,7 +78,7 @@ class Publisher:
         self._objectives = objectives
         self._wake = wake
         self._on_reconciled = on_reconciled
-        self._warm_condition = warm_condition
+        self._conditions = conditions
         self._clock = clock
         self._ratio = InstantRatio()
         self._saved_waits = SavedWaits()
@@ -271,7 +273,7 @@ class Publisher:
                 self._change_condition(item, placeholders, observation.present),
                 self._objectives.condition(name),
                 self._act.release_condition(name),
-                self._warm_condition(planned.policy),
+                *(of(planned.policy) for of in self._conditions),
                 *not_told(placeholders, self._forms.untold if fit else None),
             )
             if condition is not None

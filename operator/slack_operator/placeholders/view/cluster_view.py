@@ -76,7 +76,7 @@ class Observation:
 
 
 class NodeMarks(NamedTuple):
-    """What of a node decides about its release."""
+    """What of a node decides about its release, and about its taint."""
 
     created: float
     """Unix seconds; nan where it does not say."""
@@ -89,12 +89,14 @@ class NodeMarks(NamedTuple):
     uid: str = ""
     labelled: bool = False
     """Whether `release` is that of a label."""
+    tainted: bool = False
+    """Whether it has the taint of nodes that hold unbound placeholders."""
 
 
-def _marks_of(labels: Mapping[str, str], created: float, uid: str) -> NodeMarks:
+def _marks_of(labels: Mapping[str, str], created: float, uid: str, *, tainted: bool) -> NodeMarks:
     kind = hash(frozenset(item for item in labels.items() if item[0] not in (HOSTNAME, LABEL_RELEASE)))
     label = labels.get(LABEL_RELEASE, "")
-    return NodeMarks(created, labels.get(KARPENTER_NODE_POOL, ""), label, kind, uid, labelled=bool(label))
+    return NodeMarks(created, labels.get(KARPENTER_NODE_POOL, ""), label, kind, uid, bool(label), tainted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +355,11 @@ class ClusterView:
             if self._node_marks[0] != version:
                 facts = [(name, nodes.facts[row]) for name, row in nodes.rows.items()]
         if facts is not None:  # facts never change, so nobody has to wait meanwhile
-            marks = {name: _marks_of(fact.labels, fact.created, fact.uid) for name, fact in facts if fact}
+            marks = {
+                name: _marks_of(fact.labels, fact.created, fact.uid, tainted=fact.softly_tainted)
+                for name, fact in facts
+                if fact
+            }
             self._node_marks = (version, marks)
         marks = dict(self._node_marks[1])
         for marker in self.markers():
