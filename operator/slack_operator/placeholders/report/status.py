@@ -393,7 +393,7 @@ class StatusBoard:
         written = self._written[uid]
         if _plain(status) == _plain(written.status):
             return 0.0 if now >= written.heartbeat_at else None
-        news = _satisfied(status) and not _satisfied(written.status)
+        news = _is_satisfied(status) and not _is_satisfied(written.status)
         if news and now - written.satisfied_at >= max(SATISFIED_SECONDS, _SECONDS_A_POLICY * len(self._written)):
             return 0.0
         moving = _moves(status) or _moves(written.status) or _moved(status) != _moved(written.status)
@@ -403,7 +403,7 @@ class StatusBoard:
     def written(self, uid: str, status: Status, now: float) -> None:
         """It was written."""
         written = self._written[uid]
-        if _satisfied(status) and not _satisfied(written.status):
+        if _is_satisfied(status) and not _is_satisfied(written.status):
             written.satisfied_at = now
         written.status, written.at, written.heartbeat_at = status, now, now + _heartbeat_seconds(uid)
 
@@ -431,7 +431,7 @@ def condition_of(status: Status, kind: str) -> Mapping[str, Any] | None:
     return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), None)
 
 
-def _satisfied(status: Status) -> bool:
+def _is_satisfied(status: Status) -> bool:
     """Whether all planned capacity is there."""
     condition = condition_of(status, ConditionType.SLACK_SATISFIED)
     return condition is not None and condition["status"] == "True"
