@@ -16,10 +16,10 @@ DECLARED = "status.declaredFeatures/"
 NODE_NAME = "metadata.name"
 """The one key of matchFields; in `NodeClass.labels` it stands for the node's name."""
 
-NOT_READY_TAINTS = frozenset(
+UNHEALTHY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Of nodes that are not Ready, by key; with NoSchedule at once, and with NoExecute by the node monitor."""
+NOT_READY_TAINTS = UNHEALTHY_TAINTS | frozenset(
     {
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
         "node.kubernetes.io/network-unavailable",
         "node.cloudprovider.kubernetes.io/uninitialized",
         "karpenter.sh/unregistered",

@@ -40,7 +40,7 @@ class NodeColumns:
     class_id: IndexArray
     """[N] index into `Snapshot.node_classes`."""
     ready: BoolArray
-    """[N] Ready condition is True and no not-ready/unreachable taint."""
+    """[N] Ready condition is True, and no taint of a node that starts or is lost keeps pods away."""
     schedulable: BoolArray
     """[N] not cordoned and not being taken away (ToBeDeleted..., karpenter.sh/disrupted, deletion timestamp)."""
     deletion_candidate: BoolArray

@@ -250,6 +250,14 @@ def test_life_cycle_taints_are_flags_and_no_class(key: str, ready: bool, schedul
     assert len(snapshot.node_classes) == 1
 
 
+@pytest.mark.parametrize("key", ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"])
+def test_a_node_counts_as_soon_as_it_is_ready_and_not_when_the_monitor_has_looked_at_it(key: str) -> None:
+    lately = view(node("n1", taints=[taint(key, "NoExecute")]))
+    assert lately.nodes.ready.tolist() == [True]
+    still = view(node("n1", taints=[taint(key, "NoExecute"), taint(key)]))
+    assert still.nodes.ready.tolist() == [False]
+
+
 def test_lasting_taints_make_a_class_and_prefer_no_schedule_does_not() -> None:
     snapshot = view(
         node("n1", taints=[taint("dedicated", value="gpu"), taint("spot", "PreferNoSchedule")]),

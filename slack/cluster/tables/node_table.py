@@ -17,6 +17,7 @@ from slack.cluster.classes import (
     DECLARED,
     DELETION_CANDIDATE_TAINT,
     KNOWN_TAINTS,
+    UNHEALTHY_TAINTS,
     Taint,
     TaintKeys,
 )
@@ -53,7 +54,9 @@ class NodeFacts:
                 if taint.effect in _KEEPING_AWAY and not known.is_transient(taint.key)
             )
         )
-        self.ready = ready_at is not None and not any(map(known.is_startup, keys))
+        self.ready = ready_at is not None and not any(
+            known.is_startup(taint.key) for taint in taints if taint.effect in _KEEPING_AWAY and not _lingers(taint)
+        )
         self.schedulable = (
             not (node.spec is not None and node.spec.unschedulable)
             and not any(map(known.keeps_from_scheduling, keys))
@@ -250,6 +253,16 @@ def _wrapped(total: int) -> int:
     Pods that name their node themselves may be any number, and request whatever they like.
     """
     return (total + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _lingers(taint: wire.NodeTaint) -> bool:
+    """Whether a taint of a node that is Ready keeps no pod away.
+
+    The node monitor takes it away up to five seconds after the node is Ready (node_lifecycle_controller.go,
+    nodeMonitorPeriod). Until then pods tolerate it: admission gives each of them such a toleration
+    (DefaultTolerationSeconds).
+    """
+    return taint.effect == "NoExecute" and taint.key in UNHEALTHY_TAINTS
 
 
 def _ready_since(conditions: list[wire.ObjectCondition] | None) -> float | None:
