@@ -62,7 +62,7 @@ def test_real_pods_avoid_nodes_that_hold_placeholders_and_the_taint_goes_with_th
     with ClusterAutoscaler(cluster, [NodeGroup("general", max_count=6, boot_seconds=2)], flags):
         operator.wait_until_ready()
         for name in "abc":
-            api.create(pod(name, cpu="3"))
+            api.create(pod(name, cpu="3", memory="1Gi"))
         wait_until(lambda: all(node_of(api, name) for name in "abc"), 90, "three nodes with a pod each")
         for name in "bc":
             api.delete(f"/api/v1/namespaces/default/pods/{name}", grace_seconds=0)
