@@ -26,6 +26,7 @@ from slack_operator.placeholders.conditions import (
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
+    SOFT_TAINT_BLOCKED,
     STALLED,
     VIEW_STALE,
 )
@@ -48,6 +49,7 @@ SPEAKING = (
     "operator/slack_operator/placeholders/act/releasing.py",
     "operator/slack_operator/placeholders/report/reporter.py",
     "operator/slack_operator/placeholders/act/rescue.py",
+    "operator/slack_operator/placeholders/act/soft_tainting.py",
     "operator/slack_operator/placeholders/conditions.py",
     "operator/slack_operator/placeholders/act/unbound.py",
     "operator/slack_operator/warm/problems.py",
@@ -72,6 +74,7 @@ NO_REASONS = {
     "ReplicaSet",
     "SlackScale",
     "CapacityBuffer",
+    "PreferNoSchedule",
     BufferCondition.READY_FOR_PROVISIONING,
     BufferCondition.LIMITED_BY_QUOTAS,
     HISTORY_LOST,
@@ -82,6 +85,7 @@ NO_REASONS = {
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
     PREEMPTION_STUCK,
+    SOFT_TAINT_BLOCKED,
     STALLED,
     VIEW_STALE,
     BROKER_REACHABLE,
@@ -135,6 +139,7 @@ def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(reason: object)
     assert (found.level is Level.GOOD) == (not found.advice)
     types = {str(kind) for kind in ConditionType} | {STALLED, VIEW_STALE, PREEMPTION_STUCK}
     types |= {OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, HISTORY_LOST, RELEASE_BLOCKED, IMAGES_NOT_PULLED}
+    types |= {SOFT_TAINT_BLOCKED}
     types |= {*BufferCondition, CONFLICT}
     types |= {BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED}
     types |= {OVERLAPPING, NODES_SILENT, ENFORCEMENT_BLOCKED}

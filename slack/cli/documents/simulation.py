@@ -135,6 +135,7 @@ class SimulatedRun(Record):
     churn_by_hour: list[SimulatedChurn]
     pods_preempted: int
     pods_drained: int
+    taint_writes: int
     plans: int
     events: int
     timeline: list[SimulatedMoment]
