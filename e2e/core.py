@@ -40,8 +40,9 @@ SUITES = (
     "test_load_watcher.py",
     "test_companion_rights.py",
     "test_unbound.py",
+    "test_capacity_buffers.py",
 )
-"""Main job in both forms, burst, faults, rights, the chart, and one suite per companion; the longest come first."""
+"""Main job in both forms, burst, faults, rights, the chart, buffers, and one suite per companion; the longest first."""
 PROGRAMS = (
     "etcd",
     "kube-apiserver",

@@ -168,6 +168,7 @@ def _quota_and_missing_reference(api: Api) -> None:
     delete_buffer(api, "lost")
 
 
+@pytest.mark.core
 def test_on_full_nodes_the_older_of_two_equal_buffers_fits(cluster: Backend) -> None:
     api = cluster.api
     two_nodes(api)
