@@ -33,7 +33,8 @@ class PodStart:
         took = f", of which {seconds_text(self.pull_seconds)} pulled {size}" if self.pull_seconds else ""
         if self.ready_seconds is None:
             return f"{bound}, not Ready yet{took.replace(', of which', ';')}"
-        return f"{bound}, Ready after {self.ready_seconds:.0f} s{took}"
+        ready = "Ready within 1 s" if self.ready_seconds < 1 else f"Ready after {self.ready_seconds:.0f} s"
+        return f"{bound}, {ready}{took}"
 
 
 def has_started(status: wire.PodStatus | None) -> bool:

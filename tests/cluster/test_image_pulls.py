@@ -72,6 +72,8 @@ def test_a_start_is_said_with_its_stages() -> None:
     pulls = [ImagePull("a", 30.0, 5_000_000_000, present=False), ImagePull("b", 8.0, 1_100_000_000, present=False)]
     assert str(pod_start(ready, pulls)) == "bound within 1 s, Ready after 41 s, of which 38 s pulled 6.1 GB"
     assert str(pod_start(ready, [])) == "bound within 1 s, Ready after 41 s"
+    soon = wire.Pod(metadata=made, status=status([True], PodScheduled=AT + "00Z", Ready=AT + "00Z"))
+    assert str(pod_start(soon, [])) == "bound within 1 s, Ready within 1 s"
     on_its_way = wire.Pod(metadata=made, status=status([None], PodScheduled=AT + "03Z"))
     assert str(pod_start(on_its_way, pulls)) == "bound after 3 s, not Ready yet; 38 s pulled 6.1 GB"
     assert pod_start(wire.Pod(metadata=made), []) == PodStart("api-1", None, None, 0, 0)
