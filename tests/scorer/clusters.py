@@ -13,7 +13,8 @@ GB = 1e9
 def nodes(size: int, cpu_millis: float = 4000.0, memory_bytes: float = 8 * GB, **more: FloatArray) -> ScoredNodes:
     """N equal nodes."""
     capacity = np.full((2, size), [[cpu_millis], [memory_bytes]])
-    return ScoredNodes.from_columns(tuple(f"n{row}" for row in range(size)), capacity, **more)  # type: ignore[arg-type]
+    names = tuple(f"n{row}" for row in range(size))
+    return ScoredNodes.from_columns(names, capacity, **more)  # type: ignore[arg-type]  # by name, all are columns
 
 
 def window(

@@ -213,7 +213,7 @@ def test_an_object_that_cannot_be_decoded_stays_as_it_was_known_and_costs_no_oth
     listed(policies, policy("bad", granularity=7), policy("gone"))
     new = policy("bad", generation=2, granularity=9)
     lists = Lists(page(encoded(policy("good")), encoded(new, deep)), page(encoded(new)))
-    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]
+    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]  # it only lists
     monkeypatch.setattr(source, "_watch_with_kopf", lambda: None)
     source.reconcile()
     bad, good = policies.entries()
@@ -261,7 +261,7 @@ def test_after_a_restored_backup_a_list_is_believed_and_so_are_the_next_edits() 
 def test_a_list_that_fails_leaves_what_is_known(error: Exception) -> None:
     policies, _ = desired()
     listed(policies, policy("web"))
-    source = PolicySource(Lists(error), policies, SLACK_POLICY)  # type: ignore[arg-type]
+    source = PolicySource(Lists(error), policies, SLACK_POLICY)  # type: ignore[arg-type]  # it only lists
     assert source.reconcile() == ERROR_SECONDS
     assert names(policies) == ["web"]
 
@@ -285,7 +285,7 @@ def test_kopf_is_loaded_a_moment_after_the_first_list_which_the_first_plan_is_ma
     started: list[int] = []
     policies, _ = desired()
     lists = Lists(*[b'{"metadata": {}, "items": []}'] * 2)
-    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]
+    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]  # it only lists
     monkeypatch.setattr(kopf_watch.KopfWatch, "start", lambda self: started.append(1))
     assert source.reconcile() == FIRST_SECONDS
     assert (policies.synced, started) == (True, [])
@@ -298,7 +298,7 @@ def test_kopf_is_told_to_watch_only() -> None:
     assert not settings.posting.enabled
     assert settings.scanning.disabled
     assert settings.peering.standalone
-    registry = kopf_registry(desired()[0], Lists(), SLACK_POLICY)  # type: ignore[arg-type]
+    registry = kopf_registry(desired()[0], Lists(), SLACK_POLICY)  # type: ignore[arg-type]  # it only lists
     handlers = list(registry._changing.get_all_handlers()) + list(registry._spawning.get_all_handlers())
     assert handlers == []
     assert len(list(registry._watching.get_all_handlers())) == 1
@@ -382,7 +382,7 @@ def test_a_list_that_fails_is_told_once_an_outage_and_its_end_once(
     policies, _ = desired()
     refused = Unreachable("refused")
     lists = Lists(refused, refused, refused, b'{"metadata": {}, "items": []}', refused)
-    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]
+    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]  # it only lists
     monkeypatch.setattr(source, "_watch_with_kopf", lambda: None)
     for _ in range(5):
         source.reconcile()
